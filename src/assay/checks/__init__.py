@@ -1,0 +1,1 @@
+"""Rules: facts in, verdicts out. Pure; one package per rating category."""

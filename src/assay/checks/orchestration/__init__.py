@@ -1,0 +1,1 @@
+"""Orchestration: scheduler, users, sane defaults."""

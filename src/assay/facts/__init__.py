@@ -1,0 +1,1 @@
+"""Parsers: raw text to typed facts. Pure; one module per family of sources."""

@@ -1,0 +1,74 @@
+"""Numbers with a source and a date (TOML beside this file), and the types they are read into.
+
+A method is a directory of such files. Rules never hold a number: they take a profile as a parameter.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from assay.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every profile; `file` is its name in a method directory."""
+
+    file: ClassVar[str]
+
+
+P = TypeVar("P", bound=Profile)
+
+
+class Profiles:
+    """The profiles of one method: the shipped ones; files in `directory` take the place of those of the same name."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self._read: dict[type[Profile], Profile] = {}
+
+    def get(self, kind: type[P]) -> P:
+        """The profile of this type; ConfigError when it is unreadable, empty or does not fit its schema."""
+        if kind not in self._read:
+            self._read[kind] = decode(kind, self.text(kind.file), kind.file)
+        return self._read[kind]  # type: ignore[return-value]
+
+    def text(self, file: str) -> str:
+        """The text of one profile file."""
+        own = self.directory / file if self.directory else None
+        try:
+            if own and own.exists():
+                return own.read_text(encoding="utf-8")
+            return importlib.resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            raise ConfigError(f"cannot read the profile {file}: {e}", hint="assay doctor") from e
+
+    def put(self, profile: Profile) -> None:
+        """Use this value instead of a file."""
+        self._read[type(profile)] = profile
+
+
+def decode(kind: type[P], text: str, file: str) -> P:
+    """Check a TOML text against a profile's schema."""
+    try:
+        return msgspec.convert(tomllib.loads(text), kind)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+        raise ConfigError(f"{file}: {e}", hint="compare it with the shipped file of the same name") from e
+
+
+def shipped() -> Iterator[tuple[str, Any]]:
+    """Name and parsed TOML of every shipped profile."""
+    for entry in sorted(importlib.resources.files(__name__).iterdir(), key=lambda e: e.name):
+        if entry.name.endswith(".toml"):
+            yield entry.name, tomllib.loads(entry.read_text(encoding="utf-8"))
