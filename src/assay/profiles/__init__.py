@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import importlib.resources
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -67,8 +66,6 @@ def decode(kind: type[P], text: str, file: str) -> P:
         raise ConfigError(f"{file}: {e}", hint="compare it with the shipped file of the same name") from e
 
 
-def shipped() -> Iterator[tuple[str, Any]]:
-    """Name and parsed TOML of every shipped profile."""
-    for entry in sorted(importlib.resources.files(__name__).iterdir(), key=lambda e: e.name):
-        if entry.name.endswith(".toml"):
-            yield entry.name, tomllib.loads(entry.read_text(encoding="utf-8"))
+def shipped_names() -> list[str]:
+    """The names of the shipped profiles."""
+    return sorted(e.name for e in importlib.resources.files(__name__).iterdir() if e.name.endswith(".toml"))

@@ -1,0 +1,1 @@
+"""The run: append-only evidence on disk, chained, and its rebuildable index."""

@@ -1,0 +1,1 @@
+"""The audit: choose checks, collect their evidence into a run, judge the run."""

@@ -1,0 +1,139 @@
+"""Re-judge a run: raw evidence -> facts -> findings -> judgement. Reads only the run and the method."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from assay.audit.judgement import Grant, Judgement, NotLookedAt, counts, coverage, refused, unproven
+from assay.audit.select import Selection, selected
+from assay.checks.engine import NodeFacts, judge
+from assay.checks.registry import Check, When, checks
+from assay.facts.source import Source, parse, sources
+from assay.model import CATEGORIES, Fact, Missing, RawFact
+from assay.profiles import Profiles, shipped_names
+from assay.profiles.criteria import Unserved
+from assay.profiles.method import Method
+from assay.run import chain
+from assay.run.store import Run
+
+_EVERYTHING = Selection()
+
+
+class _Reading:
+    """What is noted in passing while the nodes stream by."""
+
+    def __init__(self) -> None:
+        self.evidence = 0
+        self.refused: dict[str, dict[str, tuple[str, ...]]] = {}
+        self.identities: dict[str, str] = {}
+        self.systems: dict[str, int] = {}
+
+
+def judge_run(
+    run: Run,
+    profiles: Profiles,
+    wanted: Selection = _EVERYTHING,
+    fold: Callable[[list[str]], str] = ",".join,
+) -> Judgement:
+    """The judgement of everything in `run` under the method in `profiles`."""
+    method = profiles.get(Method)
+    known = checks()
+    chosen = selected(known, wanted, method.without)
+    reading = _Reading()
+    gaps = {a.node: a.missing for a in run.answers() if a.missing}
+    silent = {node: gap for node, gap in gaps.items() if node not in set(run.index.nodes())}
+    nodes = _nodes(run, sources(), reading, silent)
+    findings = judge(nodes, chosen, profiles, When(run.info.started), fold)
+    return Judgement(
+        run=run.info.id,
+        target=run.info.target.name,
+        kind=run.info.target.kind,
+        tool=run.info.tool_version,
+        method=method.version,
+        method_date=method.date,
+        profiles={name: hashlib.sha256(profiles.text(name).encode()).hexdigest()[:16] for name in shipped_names()},
+        emulated=run.info.emulated,
+        access=run.info.target.access,
+        started=run.info.started,
+        exit_reason=run.exit_reason,
+        nodes=len(run.info.nodes),
+        answered=len(run.index.nodes()),
+        identities=reading.identities,
+        system=_system(reading.systems),
+        coverage=coverage(findings),
+        counts=counts(findings),
+        findings=tuple(findings),
+        unproven=unproven(findings, frozenset(c.id for c in chosen if c.required), gaps),
+        not_looked_at=tuple(_not_looked_at(known, wanted, profiles, silent)),
+        not_granted=_not_granted(reading.refused, fold),
+        problems=tuple(run.problems()),
+        evidence=reading.evidence,
+        head=chain.head(run.path),
+    )
+
+
+def facts_of(node: str, answers: Iterable[tuple[str, RawFact]], known: Mapping[str, Source]) -> NodeFacts:
+    """The facts in the raw answers of one node; the newest answer of a probe counts."""
+    newest = {raw.probe: (evidence, raw) for evidence, raw in answers}
+    facts: dict[type[Fact], Fact | Missing] = {}
+    ids: dict[type[Fact], str] = {}
+    for probe, (evidence, raw) in newest.items():
+        if source := known.get(probe):
+            facts[source.fact] = parse(source, raw)
+            ids[source.fact] = evidence
+    return NodeFacts(node, facts, ids)
+
+
+def _nodes(
+    run: Run, known: Mapping[str, Source], reading: _Reading, silent: Mapping[str, Missing]
+) -> Iterator[NodeFacts]:
+    for node, answers in run.nodes():
+        facts = facts_of(node, answers, known)
+        reading.evidence += len(answers)
+        _note(reading, node, answers, facts, known)
+        yield facts
+    for node, gap in silent.items():
+        yield NodeFacts(node, {source.fact: gap for source in known.values()})
+
+
+def _note(
+    reading: _Reading,
+    node: str,
+    answers: Iterable[tuple[str, RawFact]],
+    facts: NodeFacts,
+    known: Mapping[str, Source],
+) -> None:
+    for _, raw in answers:
+        if raw.probe in known and (paths := refused(known[raw.probe].probe, raw)):
+            reading.refused.setdefault(raw.probe, {})[node] = paths
+
+
+def _not_granted(
+    by_probe: Mapping[str, Mapping[str, tuple[str, ...]]], fold: Callable[[list[str]], str]
+) -> tuple[Grant, ...]:
+    known = sources()
+    return tuple(
+        Grant(probe, known[probe].probe.root, fold(list(nodes)), next(iter(nodes.values()))[:8])
+        for probe, nodes in sorted(by_probe.items())
+    )
+
+
+def _not_looked_at(
+    known: Mapping[str, Check], wanted: Selection, profiles: Profiles, silent: Mapping[str, Missing]
+) -> Iterator[NotLookedAt]:
+    for node, gap in silent.items():
+        yield NotLookedAt(f"node {node}", gap.reason)
+    if not wanted.everything:
+        left_out = len(known) - len(selected(known, wanted))
+        yield NotLookedAt(f"{left_out} of {len(known)} checks", "left out by --only, --skip or --category")
+    have = {check.category for check in known.values()}
+    for category in CATEGORIES:
+        if category not in have:
+            yield NotLookedAt(category, "judged from documents and interviews, not from a host")
+    for entry in profiles.get(Unserved).unserved:
+        yield NotLookedAt(", ".join(entry.criteria), entry.why)
+
+
+def _system(systems: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} x {name}" for name, n in sorted(systems.items(), key=lambda item: -item[1]))

@@ -1,0 +1,153 @@
+"""What an audit says: findings, coverage and what was not looked at. The JSON of `assay audit` and `assay judge`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.model import CATEGORIES, SEVERITIES, Category, Finding, Missing, Probe, RawFact, Status
+
+NOT_APPLICABLE = frozenset({"not-applicable", "absent"})
+
+
+class Coverage(Struct, frozen=True):
+    """Questions that apply in one category, one per check and node (or fleet), and how they ended."""
+
+    judged: int = 0
+    unknown: int = 0
+    denied: int = 0
+    total: int = 0
+    not_applicable: int = 0
+
+
+class NotLookedAt(Struct, frozen=True):
+    """Something this run says nothing about, and why."""
+
+    what: str
+    why: str
+
+
+class Grant(Struct, frozen=True):
+    """Evidence that was refused: the probe, on which nodes, why it wants the right, and what it would read."""
+
+    probe: str
+    why: str
+    subject: str
+    reads: tuple[str, ...]
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """A run judged by one method."""
+
+    run: str
+    target: str
+    kind: str
+    tool: str
+    method: str
+    method_date: str
+    profiles: dict[str, str]
+    emulated: bool
+    access: str
+    started: float
+    exit_reason: str
+    nodes: int
+    answered: int
+    identities: dict[str, str]
+    system: str
+    coverage: dict[Category, Coverage]
+    counts: dict[str, int]
+    findings: tuple[Finding, ...]
+    unproven: tuple[str, ...]
+    not_looked_at: tuple[NotLookedAt, ...]
+    not_granted: tuple[Grant, ...]
+    problems: tuple[str, ...]
+    evidence: int
+    head: str
+
+
+def coverage(findings: Iterable[Finding]) -> dict[Category, Coverage]:
+    """Coverage of each of the ten categories."""
+    tally: dict[str, Counter[str]] = {name: Counter() for name in CATEGORIES}
+    for finding in findings:
+        tally[finding.category][_kind(finding)] += finding.nodes if finding.seen_nodes is None else 1
+    return {
+        name: Coverage(
+            judged=t["judged"],
+            unknown=t["unknown"],
+            denied=t["denied"],
+            total=t["judged"] + t["unknown"] + t["denied"],
+            not_applicable=t["n/a"],
+        )
+        for name, t in zip(CATEGORIES, tally.values(), strict=True)
+    }
+
+
+def _kind(finding: Finding) -> str:
+    if finding.status.judged:
+        return "judged"
+    if finding.status is Status.SKIP:
+        return "n/a" if finding.reason in NOT_APPLICABLE else "denied"
+    return "unknown"
+
+
+def counts(findings: Iterable[Finding]) -> dict[str, int]:
+    """Findings by status, every status named."""
+    tally = Counter(f.status.value for f in findings)
+    return {status.value: tally[status.value] for status in Status}
+
+
+def exit_code(judgement: Judgement, fail_on: str) -> int:
+    """0 nothing at or above `fail_on` (fail, warn, never); 1 findings; 2 our own error; 3 no verdict."""
+    seen = {status for status, n in judgement.counts.items() if n}
+    if fail_on != "never" and seen & ({"fail"} if fail_on == "fail" else {"fail", "warn"}):
+        return 1
+    if "error" in seen:
+        return 2
+    return 3 if judgement.unproven else 0
+
+
+def unproven(
+    findings: Iterable[Finding], required: frozenset[str], unreachable: Mapping[str, Missing]
+) -> tuple[str, ...]:
+    """Why there is no verdict: nodes that did not answer, required checks without one, or nothing judged at all."""
+    findings = list(findings)
+    reasons = [f"{node}: {gap.reason}" for node, gap in unreachable.items()]
+    reasons += [
+        f"{f.check} on {f.subject}: {f.message}"
+        for f in findings
+        if f.check in required and _kind(f) in ("unknown", "denied")
+    ]
+    if not any(f.status.judged for f in findings):
+        reasons.append("not one check could be judged")
+    return tuple(reasons)
+
+
+def refused(probe: Probe, raw: RawFact) -> tuple[str, ...]:
+    """What of a probe's reads was denied on one node."""
+    paths = [path for read in raw.reads for path, error in read.errors.items() if error in ("EACCES", "EPERM")]
+    commands = [" ".join(read.argv) for read in raw.reads if read.state == "denied" and read.argv]
+    return tuple(sorted({*paths, *commands})) if probe.root else ()
+
+
+def to_json(judgement: Judgement) -> bytes:
+    """One JSON object, free of NaN."""
+    return msgspec.json.format(msgspec.json.encode(judgement), indent=1)
+
+
+def from_json(text: bytes) -> Judgement:
+    """The judgement of a `to_json` text."""
+    return msgspec.json.decode(text, type=Judgement)
+
+
+def severity_rank(finding: Finding) -> int:
+    """0 = gravest."""
+    return SEVERITIES.index(finding.severity)
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a judgement."""
+    return msgspec.json.schema(Judgement)
