@@ -1,0 +1,124 @@
+"""Fabric Manager: version, service state and the end of its log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from assay.facts.source import source
+from assay.model import Exec, Fact, Missing, Probe, RawFact
+
+_VERSION = re.compile(r"Fabric Manager version is\s*:?\s*(\d[\w.]*)")
+_LINE = re.compile(r"^\[([A-Z][a-z]{2} +\d+ \d{4} [\d:]+)\] \[(\w+)\](?: \[tid \d+\])? ?(.*)$")
+_ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
+_NOTHING = "NV_WARN_NOTHING_TO_DO"
+_ENGINE = re.compile(r"returned (Object is in an undefined state|[A-Z][^\n.]*?error[^\n.]*)", re.IGNORECASE)
+_KEPT = 8
+
+
+class Unit(Struct, frozen=True, kw_only=True):
+    """A systemd unit as `systemctl show` prints it."""
+
+    load: str = ""
+    active: str = ""
+    sub: str = ""
+
+
+class FabricLog(Struct, frozen=True, kw_only=True):
+    """What the log says: times as printed (local, no zone), levels seen, the last error lines."""
+
+    lines: int = 0
+    first: str = ""
+    last: str = ""
+    levels: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    team_setups: int = 0
+    nothing_to_do: bool = False
+
+
+class FabricManager(Fact, frozen=True):
+    """`log` covers the end of fabricmanager.log; None = not readable or not there."""
+
+    version: str = ""
+    unit: Unit | None = None
+    log: FabricLog | None = None
+
+
+@source(
+    Probe(
+        "nvidia.fabricmanager",
+        (
+            Exec("version", ("nv-fabricmanager", "--version")),
+            Exec(
+                "unit",
+                ("systemctl", "show", "nvidia-fabricmanager.service", "-p", "LoadState,ActiveState,SubState"),
+                timeout_s=5.0,
+            ),
+            Exec("log", ("tail", "-c", "65536", "/var/log/fabricmanager.log"), timeout_s=5.0, keep="tail"),
+        ),
+        root="fabricmanager.log is readable by root only on some distributions",
+    ),
+    sees_missing=True,
+)
+def fabric_manager(raw: RawFact) -> FabricManager | Missing:
+    """Fabric Manager where it is installed; absent where there is neither the program nor its unit."""
+    m = _VERSION.search(raw.out("version"))
+    unit = systemd_unit(raw.out("unit"))
+    if m is None and (unit is None or unit.load == "not-found"):
+        if any(raw.read(key).state == "timed-out" for key in ("version", "unit")):
+            return Missing("timed-out", "nv-fabricmanager did not answer in time")
+        return Missing("absent", "Fabric Manager is not installed")
+    text = raw.out("log") if raw.read("log").state == "ok" else ""
+    return FabricManager(version=m[1] if m else "", unit=unit, log=log(text) if text.strip() else None)
+
+
+def version(text: str) -> str:
+    """The version in `nv-fabricmanager --version`."""
+    m = _VERSION.search(text)
+    if m is None:
+        raise ValueError("no version of Fabric Manager")
+    return m[1]
+
+
+def systemd_unit(text: str) -> Unit | None:
+    """LoadState, ActiveState and SubState of `systemctl show`; None when systemd did not answer."""
+    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if "ActiveState" not in values:
+        return None
+    return Unit(load=values.get("LoadState", ""), active=values["ActiveState"], sub=values.get("SubState", ""))
+
+
+def log(text: str) -> FabricLog:
+    """fabricmanager.log: a record starts with "[date] [LEVEL]" and may run over several lines."""
+    records = [m.groups() for line in text.splitlines() if (m := _LINE.match(line))]
+    nothing = _NOTHING in text
+    if not records and not nothing:
+        raise ValueError("no record of a Fabric Manager log")
+    errors = [f"{at} {words.strip()}"[:200] for at, level, words in records if level in _ERROR_LEVELS]
+    return FabricLog(
+        lines=len(records),
+        first=records[0][0] if records else "",
+        last=records[-1][0] if records else "",
+        levels=tuple(sorted({level for _, level, _ in records})),
+        errors=tuple(errors[-_KEPT:]),
+        team_setups=text.count("successfully setup multicast team"),
+        nothing_to_do=nothing,
+    )
+
+
+def hostengine_errors(text: str) -> tuple[str, ...]:
+    """Errors that nv-hostengine's log repeats about NVSwitches, each once."""
+    found = tuple(dict.fromkeys(m.strip() for m in _ENGINE.findall(text)))
+    if not found and "]]" not in text:
+        raise ValueError("no record of an nv-hostengine log")
+    return found
+
+
+FORMATS: dict[str, Callable[[str], Any]] = {
+    "nv-fabricmanager --version": version,
+    "fabricmanager.log": log,
+    "nv-hostengine.log": hostengine_errors,
+}
