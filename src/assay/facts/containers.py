@@ -20,7 +20,7 @@ _SINGULARITY = re.compile(r"^(apptainer|singularity(?:-ce|-pro)?) version (\d\S*
 _SINGULARITY_2 = re.compile(r"^(\d+\.\d+(?:\.\d+)?(?:-\S+)?)$")
 _PODMAN = re.compile(r"^podman version (\d\S*)", re.MULTILINE)
 _ENROOT = re.compile(r"^(?:enroot )?(?:version )?v?(\d+\.\d+\.\d+\S*)$", re.MULTILINE)
-_SECTION = re.compile(r"^\s*\[plugins?\..*runtimes\.[\"']?([\w.-]+)[\"']?\]", re.MULTILINE)
+_SECTION = re.compile(r"^\s*\[plugins?\..*runtimes\.[\"']?([\w-]+)[\"']?\]", re.MULTILINE)
 _DEFAULT_RUNTIME = re.compile(r"^\s*default_runtime_name\s*=\s*[\"']([^\"']*)", re.MULTILINE)
 _SETTING = re.compile(r"^\s*([\w-]+)\s*=\s*(.*?)\s*(?:#.*)?$", re.MULTILINE)
 
