@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay.facts.source import source
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 _RATE = re.compile(r"([\d.]+)\s*Gb/sec(?:\s*\(([^)]*)\))?")
+_NUMBERED = re.compile(r"([^\d]*)(\d*)")
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -81,3 +81,166 @@ class RdmaDevices(Fact, frozen=True):
 
     devices: tuple[RdmaDevice, ...] = ()
     uptime_s: float | None = None
+
+
+_IB = "/sys/class/infiniband/*/"
+_PORT = _IB + "ports/*/"
+_PROBE = Probe(
+    "rdma.sysfs",
+    (
+        Files("device", tuple(_IB + f for f in ("fw_ver", "board_id", "hca_type", "node_guid"))),
+        Files("port", tuple(_PORT + f for f in ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid"))),
+        Files(
+            "counters",
+            tuple(
+                _PORT + "counters/" + f
+                for f in (
+                    "symbol_error", "link_downed", "link_error_recovery", "local_link_integrity_errors",
+                    "port_rcv_errors", "port_xmit_discards", "excessive_buffer_overrun_errors", "port_rcv_packets",
+                )
+            )
+            + tuple(_PORT + "hw_counters/" + f for f in ("out_of_sequence", "rx_icrc_encapsulated")),
+        ),
+        Files("pkeys", (_PORT + "pkeys/[0-7]",)),
+        Files("gids", (_PORT + "gids/[0-9]", _PORT + "gids/1[0-5]"), limit=8192),
+        Files("gid_types", (_PORT + "gid_attrs/types/[0-9]", _PORT + "gid_attrs/types/1[0-5]"), limit=8192),
+        Links("links", (_IB + "device", _IB + "device/driver", _IB + "device/physfn")),
+        Stat("netdevs", (_IB + "device/net/*",)),
+        Files("verbs", ("/sys/class/infiniband_verbs/uverbs*/ibdev",)),
+        Stat("nodes", ("/dev/infiniband/uverbs*",)),
+        Files("uptime", ("/proc/uptime",)),
+    ),
+)  # fmt: skip
+
+
+@source(_PROBE)
+def rdma_sysfs(raw: RawFact) -> RdmaDevices | Missing:
+    """Identity, ports, error counters, partition keys and GIDs of every device under /sys/class/infiniband."""
+    values: dict[str, str] = {}
+    for key in ("device", "port", "counters", "pkeys", "gids", "gid_types"):
+        values.update(raw.files(key))
+    if not values:
+        return Missing("absent", "/sys/class/infiniband: no RDMA device")
+    links = raw.files("links")
+    verbs = {v.strip(): path.split("/")[4] for path, v in raw.files("verbs").items()}
+    nodes = {path.rsplit("/", 1)[1]: stat for path, stat in raw.files("nodes").items()}
+    netdevs: dict[str, list[str]] = {}
+    for path in raw.files("netdevs"):
+        netdevs.setdefault(path.split("/")[4], []).append(path.rsplit("/", 1)[1])
+    devices = tuple(
+        _located(device, links, verbs.get(device.name), nodes, tuple(sorted(netdevs.get(device.name, ()))))
+        for device in rdma_from_files(values).devices
+    )
+    uptime = raw.out("uptime").split()
+    return RdmaDevices(devices=devices, uptime_s=float(uptime[0]) if uptime else None)
+
+
+def _located(
+    device: RdmaDevice, links: Mapping[str, str], uverbs: str | None, nodes: Mapping[str, str], netdevs: tuple[str, ...]
+) -> RdmaDevice:
+    base = f"/sys/class/infiniband/{device.name}/device"
+    addresses = _PCI.findall(links.get(base, ""))
+    return structs.replace(
+        device,
+        driver=links.get(base + "/driver", "").rsplit("/", 1)[-1],
+        pci=addresses[-1] if addresses else "",
+        virtual=base + "/physfn" in links,
+        uverbs=uverbs,
+        uverbs_access=(nodes[uverbs].split() or [""])[-1] if uverbs and uverbs in nodes else None,
+        netdevs=netdevs,
+    )
+
+
+def rdma_from_files(values: Mapping[str, str]) -> RdmaDevices:
+    """Devices from path -> content of any files below an `infiniband` directory of sysfs."""
+    trees: dict[str, dict[str, str]] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition("/infiniband/")[2].partition("/")
+        if rest:
+            trees.setdefault(name, {})[rest] = value.strip()
+    return RdmaDevices(devices=tuple(_device(name, trees[name]) for name in sorted(trees, key=natural)))
+
+
+def _device(name: str, tree: Mapping[str, str]) -> RdmaDevice:
+    ports: dict[str, dict[str, str]] = {}
+    for path, value in tree.items():
+        if path.startswith("ports/"):
+            number, _, rest = path[6:].partition("/")
+            ports.setdefault(number, {})[rest] = value
+    return RdmaDevice(
+        name=name,
+        fw_ver=tree.get("fw_ver", ""),
+        hca_type=tree.get("hca_type", ""),
+        board_id=tree.get("board_id", ""),
+        node_guid=tree.get("node_guid", ""),
+        ports=tuple(_port(int(number), files) for number, files in sorted(ports.items()) if number.isdigit()),
+    )
+
+
+def _port(number: int, files: Mapping[str, str]) -> RdmaPort:
+    gbps, words = rate_of(files.get("rate", ""))
+    counters = {p.rsplit("/", 1)[1]: v for p, v in files.items() if "counters/" in p}
+    numbers = {name: int(v) for name, v in counters.items() if v.isdigit()}
+    pkeys = sorted((p for p in files if p.startswith("pkeys/")), key=natural)
+    return RdmaPort(
+        port=number,
+        state=word_of(files.get("state", "")),
+        phys_state=word_of(files.get("phys_state", "")),
+        rate_gbps=gbps,
+        rate_words=words,
+        link_layer=files.get("link_layer", ""),
+        lid=_hex(files.get("lid", "")),
+        sm_lid=_hex(files.get("sm_lid", "")),
+        counters=numbers,
+        unreadable_counters=len(counters) - len(numbers),
+        pkeys=tuple(files[p] for p in pkeys if files[p] not in ("0x0000", "0x0", "")),
+        gids=_gids(files),
+    )
+
+
+def _gids(files: Mapping[str, str]) -> tuple[RdmaGid, ...]:
+    table = {int(p[5:]): v for p, v in files.items() if p.startswith("gids/") and p[5:].isdigit()}
+    return tuple(
+        RdmaGid(index=i, gid=table[i], type=files.get(f"gid_attrs/types/{i}", ""))
+        for i in sorted(table)
+        if table[i].strip("0:")
+    )
+
+
+def _hex(text: str) -> int | None:
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
+
+
+def word_of(text: str) -> str:
+    """The word behind a number: "4: ACTIVE" -> "ACTIVE"."""
+    number, colon, word = text.partition(":")
+    return word.strip() if colon and number.strip().isdigit() else text.strip()
+
+
+def rate_of(text: str) -> tuple[float | None, str]:
+    """Rate and its words: "400 Gb/sec (4X NDR)" -> (400.0, "4X NDR"); (None, "") where it is no rate."""
+    found = _RATE.match(text)
+    return (float(found[1]), found[2] or "") if found else (None, "")
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key that puts mlx5_2 before mlx5_10."""
+    return tuple((int(part or 0), text) for text, part in _NUMBERED.findall(name))
+
+
+def sysfs_listing(text: str) -> RdmaDevices:
+    """Devices from lines "path:content", as `grep -r . /sys/class/infiniband/` prints them."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        colon = line.find(":", line.find("/infiniband/"))
+        if "/infiniband/" in line and colon > 0:
+            values.setdefault(line[:colon], line[colon + 1 :])
+    if not values:
+        raise ValueError("no line names a file below an infiniband directory")
+    return rdma_from_files(values)
+
+
+FORMATS: dict[str, Callable[[str], RdmaDevices]] = {"grep -r . /sys/class/infiniband/": sysfs_listing}
