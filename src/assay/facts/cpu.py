@@ -214,7 +214,7 @@ def cpuinfo(text: str) -> CpuInfo:
     lines = text.splitlines()
     if not text.endswith("\n"):
         lines = lines[:-1]
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = {}
     processors = 0
     for line in lines:
         key, colon, value = line.partition(":")
@@ -263,7 +263,7 @@ def _turbo(frequency: dict[str, str]) -> bool | None:
 
 
 def _power_limits(files: dict[str, str]) -> dict[str, float]:
-    zones: dict[str, dict[str, str]] = field(default_factory=dict)
+    zones: dict[str, dict[str, str]] = {}
     for path, text in files.items():
         if found := _RAPL.search(path):
             zones.setdefault(found[1], {})[path.rsplit("/", 1)[1]] = text.strip()

@@ -82,7 +82,7 @@ def _flat(entries: Iterable[dict[str, Any]], group: str) -> Iterable[tuple[str, 
 
 
 def _lscpu(pairs: Iterable[tuple[str, str]]) -> Lscpu:
-    fields: dict[str, list[str]] = field(default_factory=dict)
+    fields: dict[str, list[str]] = {}
     for key, value in pairs:
         fields.setdefault(key, []).append(value)
     if not _KNOWN & fields.keys():
@@ -123,7 +123,7 @@ def numactl(text: str) -> Numa:
     available = _AVAILABLE.search(text)
     if not available:
         raise ValueError("not the output of numactl -H: no line with the available nodes")
-    seen: dict[int, dict[str, str]] = field(default_factory=dict)
+    seen: dict[int, dict[str, str]] = {}
     for number, what, value in _PER_NODE.findall(text):
         seen.setdefault(int(number), {})[what] = value.strip()
     distances = {int(n): tuple(map(int, row.split())) for n, row in _DISTANCES.findall(text)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from assay.facts.source import source
 from assay.model import Fact, Files, Missing, Probe, RawFact
@@ -133,7 +133,7 @@ def memory_edac(raw: RawFact) -> Edac | Missing:
 
 
 def _edac_units(files: dict[str, str]) -> dict[tuple[int, str], dict[str, str]]:
-    units: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    units: dict[tuple[int, str], dict[str, str]] = {}
     for path, text in files.items():
         if found := _UNIT.search(path):
             units.setdefault((int(found[1]), found[2] or ""), {})[found[3]] = text.strip()
@@ -173,7 +173,7 @@ def _chosen(text: str) -> str | None:
 
 
 def _huge_pages(files: dict[str, str]) -> tuple[HugePages, ...]:
-    pools: dict[int, dict[str, int]] = field(default_factory=dict)
+    pools: dict[int, dict[str, int]] = {}
     for path, text in files.items():
         found = _PAGES.search(path)
         if found and text.strip().isdigit():

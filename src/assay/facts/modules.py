@@ -104,7 +104,7 @@ def lsmod(text: str) -> KernelModules:
 
 def modinfo(text: str) -> ModInfo:
     """`modinfo NAME`, also filtered; the kernel is that of the path, or of vermagic."""
-    fields: dict[str, list[str]] = field(default_factory=dict)
+    fields: dict[str, list[str]] = {}
     for line in text.splitlines():
         if found := _KEY.match(line):
             fields.setdefault(found[1], []).append(found[2].strip())

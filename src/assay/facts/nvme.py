@@ -134,7 +134,7 @@ class SmartLog(Struct, frozen=True, kw_only=True):
 )
 def storage_nvme(raw: RawFact) -> NvmeDrives | Missing:
     """Controllers of /sys/class/nvme; a namespace belongs to the controller of the same number."""
-    values: dict[str, dict[str, str]] = field(default_factory=dict)
+    values: dict[str, dict[str, str]] = {}
     for path, text in raw.files("controllers").items():
         if found := _CONTROLLER.match(path):
             values.setdefault(found[1], {})[path.rsplit("/", 1)[1]] = text.strip()
@@ -179,7 +179,7 @@ def _drive(name: str, values: dict[str, str], sizes: dict[str, float]) -> NvmeDr
 )
 def storage_nvme_temperature(raw: RawFact) -> NvmeTemperatures:
     """A probe of its own: reading hwmon asks the drive, and a dead drive may not answer."""
-    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    values: dict[str, dict[str, float]] = {}
     for path, text in raw.files("hwmon").items():
         if (found := _CONTROLLER.match(path)) and text.strip().lstrip("-").isdigit():
             values.setdefault(found[1], {})[path.rsplit("_", 1)[1]] = int(text) / 1000
@@ -218,11 +218,11 @@ def _limit(celsius: float | None) -> float | None:
 )
 def storage_block(raw: RawFact) -> BlockDevices | Missing:
     """Sizes, kinds and what each device is made of, from /sys/block."""
-    values: dict[str, dict[str, str]] = field(default_factory=dict)
+    values: dict[str, dict[str, str]] = {}
     for path, text in raw.files("devices").items():
         if found := _BLOCK.match(path):
             values.setdefault(found[1], {})[found[2]] = text.strip()
-    slaves: dict[str, list[str]] = field(default_factory=dict)
+    slaves: dict[str, list[str]] = {}
     for path in raw.files("slaves"):
         if found := _BLOCK.match(path):
             slaves.setdefault(found[1], []).append(path.rsplit("/", 1)[1])

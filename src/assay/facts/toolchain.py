@@ -195,8 +195,8 @@ def cuda_versions(text: str) -> CudaVersions:
 
 def ompi_info(text: str) -> OmpiInfo:
     """`ompi_info`: right-aligned keys, wrapped values. The list of MPI extensions does not tell what was built."""
-    fields: dict[str, str] = field(default_factory=dict)
-    components: dict[str, list[str]] = field(default_factory=dict)
+    fields: dict[str, str] = {}
+    components: dict[str, list[str]] = {}
     for key, value in _ompi_pairs(text):
         if key.startswith("MCA "):
             components.setdefault(key[4:], []).append(value.split(" ", 1)[0])

@@ -80,7 +80,7 @@ def tools_object_storage(raw: RawFact) -> StorageClients | Missing:
 
 
 def _paths(raw: RawFact) -> dict[str, tuple[str, ...]]:
-    paths: dict[str, list[str]] = field(default_factory=dict)
+    paths: dict[str, list[str]] = {}
     for path, name in raw.files("which").items():
         paths.setdefault(name, []).append(path)
     return {name: tuple(found) for name, found in paths.items()}
