@@ -95,12 +95,8 @@ def ibstat_view(text: str) -> View:
     found = ib_tools.ibstat(text)
     keys = ("port", "state", "phys_state", "rate_gbps", "link_layer")
     cas = [
-        {
-            "ca": d.name,
-            "type": d.hca_type,
-            "fw": d.fw_ver,
-            "ports": [{k: _port_view(p)[k] for k in keys} for p in d.ports],
-        }
+        {"ca": d.name, "type": d.hca_type, "fw": d.fw_ver, "ports": [_chosen(_port_view(p), keys) for p in d.ports]}
+        | (_port_view(d.ports[0]) | {"base_lid": d.ports[0].lid} if d.ports else {})
         for d in found.devices
     ]
     down = [d.name for d in found.devices if not all(p.active for p in d.ports)]
@@ -141,9 +137,8 @@ def netdiscover_view(text: str) -> View:
     ports = ib_tools.ibnetdiscover_ports(text)
     keys = ("type", "lid", "port", "width", "speed", "peer_lid", "peer_port", "guid", "name", "peer_name")
     cabled = [p for p in ports if p.peer_lid is not None]
-    directed_lines = len(ports)
     return {
-        "links": len(cabled) if cabled else 0, "unconnected_ports": directed_lines - len(cabled), "ports": directed_lines,
+        "links": len(cabled), "unconnected_ports": len(ports) - len(cabled), "ports": len(ports),
         "first": {k: getattr(ports[0], k) for k in keys},
     }  # fmt: skip
 
