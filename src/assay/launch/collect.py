@@ -1,0 +1,79 @@
+"""Runs the collector on many nodes at once and yields what they answer, as it comes."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from assay.launch.answer import Answer, NodeDone
+from assay.launch.payload import payload
+from assay.launch.prefix import prefix
+from assay.launch.session import Session
+from assay.launch.wire import Wire
+from assay.model import Probe, Target
+
+TURN_S = 0.1  # how often ends and time limits are looked at
+END_S = 1.0  # between asking a process group to end and ending it
+
+
+def collect(
+    target: Target,
+    nodes: Iterable[str],
+    probes: Iterable[Probe],
+    *,
+    on_note: Callable[[str], None] | None = None,
+    stop: threading.Event | None = None,
+    root: str = "",
+) -> Iterator[Answer]:
+    """Hello, raw facts and NodeDone of every node; closing the generator ends everything it started.
+
+    At most `target.fanout` nodes at a time, each for at most `target.timeout_s`. Raises LaunchError when the
+    access program cannot be started, ConfigError for a name that is no node name.
+    """
+    asked = tuple(probes)
+    source = payload(asked, root=root, deadline_s=max(target.timeout_s - 2, target.timeout_s * 0.8))
+    waiting = deque((node, prefix(target, node)) for node in nodes)
+    running: list[Session] = []
+    with selectors.DefaultSelector() as selector:
+        try:
+            while (waiting or running) and not (stop and stop.is_set()):
+                while waiting and len(running) < max(target.fanout, 1):
+                    node, argv = waiting.popleft()
+                    running.append(Session(argv, source, Wire(node, asked), target.timeout_s, selector))
+                for answer in _turn(running, selector):
+                    if on_note and isinstance(answer, NodeDone):
+                        on_note(_note(answer))
+                    yield answer
+        finally:
+            end_all(running)
+
+
+def _turn(running: list[Session], selector: selectors.BaseSelector) -> Iterator[Answer]:
+    heard = set()
+    for key, _ in selector.select(TURN_S):
+        heard.add(key.data)
+        yield from key.data.on_ready(key.fd)
+    for session in list(running):
+        if session.over(idle=session not in heard):
+            running.remove(session)
+            yield from session.finish()
+
+
+def _note(done: NodeDone) -> str:
+    return done.missing.reason if done.missing else f"{done.node}: answered in {done.took_s:.1f} s"
+
+
+def end_all(sessions: Iterable[Session]) -> None:
+    """Ask every process group to end, then end it; none is left."""
+    left = list(sessions)
+    for session in left:
+        session.signal(signal.SIGTERM)
+    until = time.monotonic() + END_S
+    while any(not session.exited() for session in left) and time.monotonic() < until:
+        time.sleep(0.01)
+    for session in left:
+        session.close()

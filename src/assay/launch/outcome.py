@@ -1,0 +1,88 @@
+"""Why a node did not answer, told from the exit status and the words of the programs in between."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from assay.model import Missing, MissingKind
+
+
+class End(Struct, frozen=True):
+    """How a conversation ended."""
+
+    rc: int | None
+    stderr: str
+    log: str
+    greeted: bool
+    left: int
+    timed_out: bool
+    timeout_s: float
+
+
+_NO_PYTHON = "cannot run Python there"
+_WORDS: tuple[tuple[str, MissingKind, str], ...] = (
+    (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "unreachable", "its host key has changed"),
+    (r"Host key verification failed|No .* host key is known", "unreachable", "its host key is not trusted"),
+    (r"sudo: (?:a password is required|.*no tty present|a terminal is required)", "denied", "sudo needs a password"),
+    (r"is not in the sudoers file|is not allowed to (?:execute|run sudo)", "denied", "sudo is not allowed"),
+    (r"sudo: .*(?:command )?not found|sudo: not found", "failed", "there is no sudo"),
+    (r"Access denied by pam_slurm", "denied", "only users with a job there are let in"),
+    (r"account is currently not available|account .*(?:expired|locked)", "denied", "the account cannot log in"),
+    (r"Permission denied \(|Too many authentication failures|Permission denied, please", "denied", "login refused"),
+    (r"Could not resolve hostname", "unreachable", "the name does not resolve"),
+    (r"Connection refused|Connection timed out|Operation timed out|No route to host|Network is unreachable|"
+     r"Connection closed|Connection reset|kex_exchange|banner exchange|Broken pipe|not responding|"
+     r"Bad configuration option|no matching .* found",
+     "unreachable", "ssh cannot connect"),
+)  # fmt: skip
+_KNOWN = tuple((re.compile(pattern, re.IGNORECASE), kind, words) for pattern, kind, words in _WORDS)
+_PYTHON_GONE = re.compile(r"(?:command not found|No such file or directory|: not found)", re.IGNORECASE)
+
+
+def why_ended(node: str, end: End) -> Missing | None:
+    """None when the node answered every probe; else what stood in the way, in words that name the node."""
+    if not end.left:
+        return None
+    if end.greeted:
+        return _cut_short(node, end)
+    if end.timed_out:
+        return Missing("timed-out", f"{node}: no answer within {end.timeout_s:g} s" + _quote(last_line(end.stderr)))
+    for pattern, kind, words in _KNOWN:
+        if match := pattern.search(end.stderr):
+            return Missing(kind, f"{node}: {words}" + _quote(_line_at(end.stderr, match.start())))
+    said = last_line(end.stderr) or last_line(end.log)
+    if end.rc in (126, 127) or _PYTHON_GONE.search(said):
+        return Missing("failed", f"{node}: {_NO_PYTHON}" + _quote(said))
+    if end.rc == 255:
+        return Missing("unreachable", f"{node}: ssh failed" + _quote(said))
+    return Missing("failed", f"{node}: the collector did not start, {_exit(end.rc)}" + _quote(said))
+
+
+def _cut_short(node: str, end: End) -> Missing:
+    if end.timed_out:
+        return Missing("timed-out", f"{node}: {end.left} probes without an answer within {end.timeout_s:g} s")
+    return Missing(
+        "failed", f"{node}: ended with {end.left} probes unanswered, {_exit(end.rc)}" + _quote(last_line(end.stderr))
+    )
+
+
+def _exit(rc: int | None) -> str:
+    if rc is None:
+        return "still running"
+    return f"exit status {rc}" if rc >= 0 else f"killed by signal {-rc}"
+
+
+def _quote(said: str) -> str:
+    return f" ({said[:200]})" if said else ""
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _line_at(text: str, position: int) -> str:
+    start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    return text[start:].splitlines()[0].strip()
