@@ -7,20 +7,22 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
-from assay.launch.answer import Answer, NodeDone
+from assay.launch.answer import Answer, Hello, NodeDone
 from assay.launch.payload import payload
 from assay.launch.prefix import prefix
 from assay.launch.session import Session
 from assay.launch.wire import Wire
 from assay.model import Probe, Target
 
+__all__ = ["Answer", "Hello", "NodeDone", "collect"]
+
 TURN_S = 0.1  # how often ends and time limits are looked at
 END_S = 1.0  # between asking a process group to end and ending it
 
 
-def collect(
+def collect(  # noqa: PLR0913 - the options are keywords
     target: Target,
     nodes: Iterable[str],
     probes: Iterable[Probe],
@@ -28,7 +30,7 @@ def collect(
     on_note: Callable[[str], None] | None = None,
     stop: threading.Event | None = None,
     root: str = "",
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, None]:
     """Hello, raw facts and NodeDone of every node; closing the generator ends everything it started.
 
     At most `target.fanout` nodes at a time, each for at most `target.timeout_s`. Raises LaunchError when the

@@ -21,7 +21,6 @@ class End(Struct, frozen=True):
     timeout_s: float
 
 
-_NO_PYTHON = "cannot run Python there"
 _WORDS: tuple[tuple[str, MissingKind, str], ...] = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "unreachable", "its host key has changed"),
     (r"Host key verification failed|No .* host key is known", "unreachable", "its host key is not trusted"),
@@ -32,9 +31,9 @@ _WORDS: tuple[tuple[str, MissingKind, str], ...] = (
     (r"account is currently not available|account .*(?:expired|locked)", "denied", "the account cannot log in"),
     (r"Permission denied \(|Too many authentication failures|Permission denied, please", "denied", "login refused"),
     (r"Could not resolve hostname", "unreachable", "the name does not resolve"),
-    (r"Connection refused|Connection timed out|Operation timed out|No route to host|Network is unreachable|"
-     r"Connection closed|Connection reset|kex_exchange|banner exchange|Broken pipe|not responding|"
-     r"Bad configuration option|no matching .* found",
+    (r"Connection (?:refused|timed out|closed|reset)|Operation timed out|No route to host|Network is unreachable",
+     "unreachable", "ssh cannot connect"),
+    (r"kex_exchange|banner exchange|Broken pipe|not responding|no matching .* found|Bad configuration option",
      "unreachable", "ssh cannot connect"),
 )  # fmt: skip
 _KNOWN = tuple((re.compile(pattern, re.IGNORECASE), kind, words) for pattern, kind, words in _WORDS)
@@ -52,9 +51,13 @@ def why_ended(node: str, end: End) -> Missing | None:
     for pattern, kind, words in _KNOWN:
         if match := pattern.search(end.stderr):
             return Missing(kind, f"{node}: {words}" + _quote(_line_at(end.stderr, match.start())))
+    return _unrecognised(node, end)
+
+
+def _unrecognised(node: str, end: End) -> Missing:
     said = last_line(end.stderr) or last_line(end.log)
     if end.rc in (126, 127) or _PYTHON_GONE.search(said):
-        return Missing("failed", f"{node}: {_NO_PYTHON}" + _quote(said))
+        return Missing("failed", f"{node}: cannot run Python there" + _quote(said))
     if end.rc == 255:
         return Missing("unreachable", f"{node}: ssh failed" + _quote(said))
     return Missing("failed", f"{node}: the collector did not start, {_exit(end.rc)}" + _quote(said))

@@ -23,5 +23,5 @@ def payload(probes: Iterable[Probe], root: str = "", parallel: int = 4, deadline
     """Python source that answers `probes`; `root` prefixes file paths, `deadline_s` bounds the whole answer."""
     request = {"probes": list(probes), "root": root, "parallel": parallel, "deadline_s": deadline_s}
     sources = tuple((f"assay.node.{name}", (files("assay.node") / f"{name}.py").read_text("utf-8")) for name in MODULES)
-    call = f"sys.modules['assay.node.collector'].main({ascii(msgspec.json.encode(request).decode())})\n"
-    return f"SOURCES = {ascii(sources)}\n{LOADER}{call}".encode("ascii")
+    call = f"sys.modules['assay.node.collector'].main({msgspec.json.encode(request).decode()!a})\n"
+    return f"SOURCES = {sources!a}\n{LOADER}{call}".encode("ascii")

@@ -16,7 +16,6 @@ from assay.launch.answer import Answer, NodeDone, unanswered
 from assay.launch.outcome import End, why_ended
 from assay.launch.wire import Wire
 
-
 CHUNK = 1 << 18
 ERR_CAP = 1 << 16  # bytes of stderr kept
 

@@ -41,7 +41,7 @@ _DECODER = msgspec.json.Decoder(_Line)
 
 
 class Wire:
-    """One node's side of a collection. `open` = probes without an answer; `garbage` = lines that only look like answers."""
+    """One node's side of a collection. `open` = probes not answered; `garbage` = lines that only look like answers."""
 
     def __init__(self, node: str, asked: Iterable[Probe]) -> None:
         self.node = node

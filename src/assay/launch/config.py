@@ -1,0 +1,150 @@
+"""assay.toml: the targets a person audits and where runs go.
+
+The nearest file up the tree comes first, then the user's own in $XDG_CONFIG_HOME/assay. A target's ssh options can
+run programs here, so a file that somebody else could have written is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from assay.errors import ConfigError, UsageError
+from assay.launch.nodes import expand
+from assay.model import Target
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAME = "assay.toml"
+_TARGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_LOCAL = Target(name="local")
+
+
+class Config(Struct, frozen=True):
+    """Settings of all files together. `origin` = file of each key, e.g. "targets.lab" or "runs.directory"."""
+
+    targets: dict[str, Target] = field(default_factory=dict)
+    runs_directory: Path | None = None
+    origin: dict[str, str] = field(default_factory=dict)
+
+
+def user_directory() -> Path:
+    """$XDG_CONFIG_HOME/assay, or ~/.config/assay."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path(os.environ.get("HOME", "/")) / ".config") / "assay"
+
+
+def user_profiles() -> Path:
+    """The user's own profiles, which take the place of the shipped ones."""
+    return user_directory() / "profiles"
+
+
+def load(start: Path | None = None) -> Config:
+    """All settings; of two files the nearer one wins, key by key."""
+    config = Config({"local": _LOCAL}, None, {"targets.local": "built in"})
+    for path in reversed(_files((start or Path.cwd()).absolute())):
+        config = _merged(config, path)
+    return config
+
+
+def find(name: str, start: Path | None = None) -> Target:
+    """A configured target, `local`, or an ad-hoc `user@host[1-8]` or `ssh:host`. Raises UsageError for another name."""
+    config = load(start)
+    if target := config.targets.get(name):
+        return target
+    if name.startswith("ssh:") or "@" in name:
+        return _ad_hoc(name)
+    known = ", ".join(sorted(config.targets))
+    raise UsageError(f"no target {name!r}", hint=f"known: {known}; or name nodes as ssh:{name} or user@{name}")
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError unless `name` can name a target."""
+    if not _TARGET_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot name a target", hint="letters, digits, '_', '.', '-'")
+
+
+def _ad_hoc(text: str) -> Target:
+    nodeset = text.removeprefix("ssh:")
+    user, _, nodes = nodeset.rpartition("@")
+    if not expand(nodes):
+        raise UsageError(f"{text!r} names no node", hint="write it as user@host[1-8]")
+    return Target(name=nodeset, kind="ssh", nodes=nodes, user=user)
+
+
+def _files(start: Path) -> list[Path]:
+    """Nearest first."""
+    near = next((path for d in (start, *start.parents) if (path := d / NAME).is_file()), None)
+    own = user_directory() / NAME
+    found = [near] if near else []
+    return found + ([own] if own != near and own.is_file() else [])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    info = path.stat()
+    if info.st_uid not in (0, os.getuid()) or info.st_mode & stat.S_IWOTH:
+        raise ConfigError(f"{path} may have been written by somebody else", hint="own it and chmod o-w, or move away")
+    try:
+        tables: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise ConfigError(f"{path}: {e}") from e
+    return tables
+
+
+def _merged(config: Config, path: Path) -> Config:
+    tables = _read(path)
+    if unknown := set(tables) - {"targets", "runs"}:
+        raise ConfigError(f"{path}: {min(unknown)}: no such table", hint="there are [targets.NAME] and [runs]")
+    targets = {name: _target(path, name, table) for name, table in _table(path, "targets", tables).items()}
+    runs = _table(path, "runs", tables)
+    origin = dict.fromkeys([f"targets.{name}" for name in targets], str(path))
+    directory = config.runs_directory
+    if runs:
+        directory = _directory(path, runs)
+        origin["runs.directory"] = str(path)
+    return Config(config.targets | targets, directory, config.origin | origin)
+
+
+def _table(path: Path, name: str, tables: dict[str, Any]) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: {name}: must be a table")
+    return table
+
+
+def _directory(path: Path, runs: dict[str, Any]) -> Path:
+    directory = runs.get("directory")
+    if set(runs) != {"directory"} or not isinstance(directory, str) or not directory:
+        raise ConfigError(f"{path}: runs: has one key, directory, a path")
+    return path.parent / Path(directory).expanduser()
+
+
+def _target(path: Path, name: str, table: Any) -> Target:
+    where = f"{path}: targets.{name}"
+    if not _TARGET_NAME.fullmatch(name):
+        raise ConfigError(f"{where}: no name for a target", hint="letters, digits, '_', '.', '-'")
+    try:
+        target = msgspec.convert(table, Target)
+    except msgspec.ValidationError as e:
+        raise ConfigError(f"{where}: {e}") from e
+    if target.name not in ("", name):
+        raise ConfigError(f"{where}.name: the table's own name says it")
+    if target.kind == "ssh" and not target.nodes:
+        raise ConfigError(f"{where}.nodes: a target reached by ssh names its nodes")
+    if target.fanout < 1 or target.timeout_s <= 0:
+        raise ConfigError(f"{where}: fanout and timeout_s must be positive")
+    try:
+        expand(target.nodes)
+    except UsageError as e:
+        raise ConfigError(f"{where}.nodes: {e.message}", hint=e.hint) from e
+    return msgspec.structs.replace(target, name=name)
