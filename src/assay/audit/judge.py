@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from assay.audit.judgement import Grant, Judgement, NotLookedAt, counts, coverage, refused, unproven
+from assay.audit.judgement import Grant, Judgement, NotLookedAt, counts, coverage, refused, to_json, unproven
 from assay.audit.select import Selection, selected
 from assay.checks.engine import NodeFacts, judge
 from assay.checks.registry import Check, When, checks
+from assay.errors import StoreError
 from assay.facts.source import Source, parse, sources
 from assay.model import CATEGORIES, Fact, Missing, RawFact
 from assay.profiles import Profiles, shipped_names
 from assay.profiles.criteria import Unserved
 from assay.profiles.method import Method
 from assay.run import chain
-from assay.run.store import Run
+from assay.run.store import Run, write_whole
 
 _EVERYTHING = Selection()
 
@@ -137,3 +138,13 @@ def _not_looked_at(
 
 def _system(systems: Mapping[str, int]) -> str:
     return ", ".join(f"{n} x {name}" for name, n in sorted(systems.items(), key=lambda item: -item[1]))
+
+
+def keep(run: Run, judgement: Judgement) -> None:
+    """Store the judgement beside the evidence it was made from; it is derived and may be made again."""
+    try:
+        write_whole(run.path / "judgement.json", to_json(judgement))
+    except OSError as e:
+        raise StoreError(
+            f"cannot keep the judgement in {run.path}: {e.strerror}", hint="assay judge RUN makes it again"
+        ) from e

@@ -1,0 +1,107 @@
+"""`assay audit`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from assay import __version__
+from assay.audit import judge as judging
+from assay.audit.collect import Progress, fill
+from assay.audit.judgement import exit_code
+from assay.audit.plan import Plan, make_plan
+from assay.audit.select import Selection
+from assay.cli.output import check_outputs, emit, fail_option, output_options
+from assay.cli.status import status_line
+from assay.cli.target import chosen_target, method_profiles, selection_options
+from assay.cli.where import run_paths, runs_directory
+from assay.errors import StoreError
+from assay.launch.nodes import folder
+from assay.model import RunInfo
+from assay.profiles.method import Method
+from assay.run.store import Run, new_id
+
+_RESUME_WITHIN_S = 3600
+
+
+@click.command(name="audit")
+@click.argument("target", required=False)
+@selection_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask whether the detected target is the right one.")
+@click.option("--fresh", is_flag=True, help="Start anew even where an interrupted run could go on.")
+@fail_option
+@output_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    target: str | None,
+    selection: Selection,
+    method: str | None,
+    yes: bool,
+    fresh: bool,
+    fail_on: str,
+    as_json: bool,
+    output: tuple[str, ...],
+    verbose: int,
+) -> None:
+    """Collect evidence from TARGET and judge it. Changes nothing, starts nothing, sends nothing.
+
+    TARGET is a name from assay.toml, `local`, or an ad-hoc `user@host[1-8]`. Without one, this machine is
+    audited after a question.
+    """
+    check_outputs(output)
+    profiles = method_profiles(method)
+    plan = make_plan(chosen_target(target, yes=yes), selection, profiles)
+    run = _unfinished(plan, fresh=fresh) or _new(plan, profiles.get(Method).version)
+    click.echo(f"run {run.info.id}", err=True)
+    with status_line(f"audit {plan.target.name}") as progress:
+        _collect(run, plan, progress)
+    judgement = judging.judge_run(run, profiles, selection, folder(plan.target.kind))
+    judging.keep(run, judgement)
+    emit(judgement, run, as_json=as_json, files=output, verbose=verbose)
+    ctx.exit(exit_code(judgement, fail_on))
+
+
+def _collect(run: Run, plan: Plan, progress: Progress) -> None:
+    try:
+        fill(run, plan.target, plan.nodes, plan.probes, progress)
+    except KeyboardInterrupt:
+        again = " ".join(["assay", *sys.argv[1:]])
+        click.echo(f"\ninterrupted; what was read is kept in {run.path}\ngo on with: {again}", err=True)
+        raise
+
+
+def _new(plan: Plan, method: str) -> Run:
+    now = time.time()
+    return Run.create(
+        runs_directory(),
+        RunInfo(
+            id=new_id(plan.target.name, now),
+            target=plan.target,
+            started=now,
+            tool_version=__version__,
+            method=method,
+            plan=plan.id,
+            nodes=tuple(plan.nodes),
+            probes=tuple(p.name for p in plan.probes),
+        ),
+    )
+
+
+def _unfinished(plan: Plan, *, fresh: bool) -> Run | None:
+    """The newest run of the same plan that was interrupted lately and that nobody is writing any more."""
+    if fresh:
+        return None
+    for path in run_paths(runs_directory()):
+        try:
+            run = Run(path)
+        except StoreError:
+            continue
+        if time.time() - run.info.started > _RESUME_WITHIN_S:
+            return None
+        if run.info.plan == plan.id and run.exit_reason == "interrupted" and not run.alive:
+            click.echo(f"going on with the interrupted run {run.info.id} (--fresh starts anew)", err=True)
+            return run
+    return None

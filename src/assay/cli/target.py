@@ -1,0 +1,60 @@
+"""Options that several verbs share: the target, the choice of checks, the method."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay.audit.select import Selection
+from assay.errors import ConfigError, UsageError
+from assay.model import Target
+from assay.profiles import Profiles
+
+
+def selection_options(f: Callable[..., Any]) -> Callable[..., Any]:
+    """--only, --skip, --category (gathered into `selection`) and --method."""
+
+    @click.option("--only", multiple=True, metavar="GLOB", help="Only checks whose name matches, e.g. 'nvidia.*'.")
+    @click.option("--skip", multiple=True, metavar="GLOB", help="Leave out checks whose name matches.")
+    @click.option("--category", multiple=True, metavar="NAME", help="Only checks of this category.")
+    @click.option("--method", metavar="DIR", help="A directory of profiles that take the place of the shipped ones.")
+    @functools.wraps(f)
+    def wrapped(
+        *args: Any, only: tuple[str, ...], skip: tuple[str, ...], category: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        return f(*args, selection=Selection(only, skip, category), **kwargs)
+
+    return wrapped
+
+
+def method_profiles(directory: str | None) -> Profiles:
+    """The profiles of a method: those in `directory` (else in the user's own directory) before the shipped ones."""
+    from assay.launch.config import user_profiles
+
+    if directory is None:
+        own = user_profiles()
+        return Profiles(own if own.is_dir() else None)
+    path = Path(directory)
+    if not path.is_dir():
+        raise ConfigError(f"{directory} is no directory of profiles", hint="METHOD.md says what a method is")
+    return Profiles(path)
+
+
+def chosen_target(name: str | None, *, yes: bool) -> Target:
+    """The target called `name`; without a name this machine, once a person on a terminal has agreed."""
+    from assay.launch.config import find
+
+    if name:
+        return find(name)
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError(
+                "no target given", hint="name one (`assay audit local`), or pass --yes to audit this machine"
+            )
+        click.confirm("Audit this machine? (read-only)", abort=True, err=True, default=True)
+    return find("local")
