@@ -1,6 +1,5 @@
 """A run survives what happens to files: torn and damaged lines, a full disk, two writers, a changed past."""
 
-import os
 import subprocess
 import sys
 import textwrap

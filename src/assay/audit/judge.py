@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from assay.audit.describe import fleet_words, node_identity, node_words
 from assay.audit.judgement import Grant, Judgement, NotLookedAt, counts, coverage, refused, to_json, unproven
 from assay.audit.select import Selection, selected
 from assay.checks.engine import NodeFacts, judge
@@ -28,7 +30,7 @@ class _Reading:
         self.evidence = 0
         self.refused: dict[str, dict[str, tuple[str, ...]]] = {}
         self.identities: dict[str, str] = {}
-        self.systems: dict[str, int] = {}
+        self.systems: Counter[str] = Counter()
 
 
 def judge_run(
@@ -61,7 +63,7 @@ def judge_run(
         nodes=len(run.info.nodes),
         answered=len(run.index.nodes()),
         identities=reading.identities,
-        system=_system(reading.systems),
+        system=fleet_words(reading.systems),
         coverage=coverage(findings),
         counts=counts(findings),
         findings=tuple(findings),
@@ -92,7 +94,7 @@ def _nodes(
     for node, answers in run.nodes():
         facts = facts_of(node, answers, known)
         reading.evidence += len(answers)
-        _note(reading, node, answers, facts, known)
+        _note(reading, answers, facts, known)
         yield facts
     for node, gap in silent.items():
         yield NodeFacts(node, {source.fact: gap for source in known.values()})
@@ -100,14 +102,16 @@ def _nodes(
 
 def _note(
     reading: _Reading,
-    node: str,
     answers: Iterable[tuple[str, RawFact]],
     facts: NodeFacts,
     known: Mapping[str, Source],
 ) -> None:
     for _, raw in answers:
         if raw.probe in known and (paths := refused(known[raw.probe].probe, raw)):
-            reading.refused.setdefault(raw.probe, {})[node] = paths
+            reading.refused.setdefault(raw.probe, {})[facts.node] = paths
+    reading.systems[node_words(facts)] += 1
+    if identity := node_identity(facts):
+        reading.identities[facts.node] = identity
 
 
 def _not_granted(
@@ -125,19 +129,13 @@ def _not_looked_at(
 ) -> Iterator[NotLookedAt]:
     for node, gap in silent.items():
         yield NotLookedAt(f"node {node}", gap.reason)
-    if not wanted.everything:
-        left_out = len(known) - len(selected(known, wanted))
+    if left_out := len(known) - len(selected(known, wanted)):
         yield NotLookedAt(f"{left_out} of {len(known)} checks", "left out by --only, --skip or --category")
     have = {check.category for check in known.values()}
-    for category in CATEGORIES:
-        if category not in have:
-            yield NotLookedAt(category, "judged from documents and interviews, not from a host")
+    if others := [category for category in CATEGORIES if category not in have]:
+        yield NotLookedAt(", ".join(others), "judged from measurements, documents and interviews, not from a host")
     for entry in profiles.get(Unserved).unserved:
         yield NotLookedAt(", ".join(entry.criteria), entry.why)
-
-
-def _system(systems: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} x {name}" for name, n in sorted(systems.items(), key=lambda item: -item[1]))
 
 
 def keep(run: Run, judgement: Judgement) -> None:

@@ -67,9 +67,8 @@ def _behind(run: Run, judgement: Judgement, findings: list[Finding], *, as_json:
         if as_json:
             click.echo(msgspec.json.encode(finding).decode())
         else:
-            click.echo(
-                f"{GLYPHS[finding.status]} {finding.status.value} {finding.check} on {finding.subject}: {one_line(finding.message)}"
-            )
+            head = f"{GLYPHS[finding.status]} {finding.status.value} {finding.check} on {finding.subject}"
+            click.echo(f"{head}: {one_line(finding.message)}")
             click.echo(f"  judged by method {judgement.method}; evidence below, verbatim\n")
     ids = dict.fromkeys(e for f in findings for e in f.evidence)
     return [pair for e in ids for pair in run.evidence(run.index.find(e)[:1])]
