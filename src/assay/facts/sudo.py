@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay.facts.source import source
 from assay.facts.stat import PathState, path_states
-from assay.facts.users import groups
+from assay.facts.users import MARK, groups
 from assay.model import Env, Fact, Files, Missing, Probe, RawFact, Stat
 
 # Groups that the sudoers file of a distribution or the agent of a cloud grants everything.
@@ -75,7 +75,7 @@ def sudo(raw: RawFact) -> Sudo | Missing:
     return Sudo(
         binary=next(iter(path_states(raw.files("binary"))), None),
         rules=sudo_rules(sudoers.files) if sudoers.files else None,
-        complete=not sudoers.errors and not sudoers.cut,
+        complete=not sudoers.errors and not sudoers.cut and not any(MARK in text for text in sudoers.files.values()),
         user=user,
         through_sudo=through_sudo,
         reader_uid=raw.uid,
@@ -132,7 +132,7 @@ def _granted(spec: str) -> tuple[bool, bool]:
     root, nopasswd, seen = True, False, []
     for runas, tags, command in _COMMAND.findall(spec):
         if runas:
-            root = runas.split(":")[0].strip() in ("ALL", "root", "#0")
+            root = bool({"ALL", "root", "#0"} & {name.strip() for name in runas.split(":")[0].split(",")})
         if "PASSWD" in tags:
             nopasswd = "NOPASSWD" in tags
         seen.append((nopasswd, root and command.strip() == "ALL"))

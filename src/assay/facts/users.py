@@ -14,6 +14,8 @@ from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, Stat, Which
 ORDINARY = range(1000, 60000)  # UID_MIN..UID_MAX of login.defs as distributions ship it
 TOOLS = ("useradd", "usermod", "userdel", "groupadd", "groupdel", "gpasswd")
 _SHADOWED = frozenset({"x", "*", "!", "!!", "*NP*", "*LK*", "!*", "##"})
+_LOCAL = frozenset({"files", "compat", "systemd", "altfiles", "db"})
+MARK = "<redacted>"  # what the collector writes over a secret
 _NO_LOGIN = ("nologin", "/false", "/sync", "/shutdown", "/halt")
 _PAM_MODULE = re.compile(
     r"^[^#\n]*\b(pam_(?:sss|ldap|krb5|winbind|oidc|oauth2\w*|openid\w*|oslogin\w*|aad|himmelblau|okta\w*|ussh|radius)"
@@ -131,7 +133,7 @@ def directories(nsswitch: str) -> tuple[str, ...] | None:
         name, colon, rest = line.partition("#")[0].partition(":")
         if colon and name.strip() == "passwd":
             words = re.sub(r"\[[^\]]*\]", " ", rest).split()
-            return tuple(w for w in words if w not in ("files", "compat", "systemd", "altfiles", "db"))
+            return None if MARK in rest else tuple(w for w in words if w not in _LOCAL)
     return None
 
 
