@@ -8,7 +8,10 @@ from msgspec import Struct, field
 
 from assay.model import Fact
 
-SmiState = Literal["nvml_init_failed", "gpu_lost", "gpu_unreadable", "no_devices", "no_driver", "not_run", "failed"]
+SmiState = Literal[
+    "nvml_init_failed", "gpu_lost", "gpu_unreadable", "no_devices", "no_driver", "not_run",
+    "inforom_corrupted", "failed",
+]  # fmt: skip
 
 
 class SmiFailure(Struct, frozen=True, kw_only=True):
@@ -241,8 +244,8 @@ class NvidiaProcGpu(Struct, frozen=True, kw_only=True):
 
 
 class NvidiaDevices(Fact, frozen=True):
-    """Device files: GPU minor -> "rw" access of this user, names of the others, and the driver's own list of GPUs."""
+    """Device files: /dev/nvidiaN -> access of this user ("rw"), the others, and the driver's own list of GPUs."""
 
-    nodes: dict[int, str] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     gpus: tuple[NvidiaProcGpu, ...] = ()
