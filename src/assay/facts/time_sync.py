@@ -67,7 +67,10 @@ class NtpPeer(Struct, frozen=True, kw_only=True):
 
 
 class TimeSync(Fact, frozen=True):
-    """Synchronisation as the daemon (`by`) tells it; no offset where it is not synchronised. `ptp` = phc2sys or ptp4l runs and may discipline the clock."""
+    """Synchronisation as the daemon (`by`) tells it; no offset where it is not synchronised.
+
+    `ptp` = phc2sys or ptp4l runs and may discipline the clock.
+    """
 
     by: str = ""
     synchronised: bool | None = None
