@@ -1,0 +1,1 @@
+"""Security: isolation, versions, privileges."""
