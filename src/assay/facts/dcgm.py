@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.facts.dcgm_health import health_check
 from assay.facts.source import source
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
@@ -212,5 +213,6 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "dcgmi --version": version,
     "dcgmi discovery -l": discovery,
     "dcgmi health -f": health,
+    "dcgmi health -c": health_check,
     "dcgmi dmon": dmon,
 }

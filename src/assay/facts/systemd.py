@@ -119,6 +119,23 @@ def _unmarked(line: str) -> str:
     return line[mark.end() :] if mark else line
 
 
+def unit_files(text: str) -> dict[str, str]:
+    """`systemctl list-unit-files`: unit -> enabled, disabled, static, masked..."""
+    rows = [line.split() for line in text.splitlines()]
+    states = {row[0]: row[1] for row in rows if len(row) >= 2 and row[0].endswith(_SUFFIXES)}
+    if not states:
+        raise ValueError("no line of list-unit-files in it")
+    return states
+
+
+def unit_properties(text: str) -> dict[str, str]:
+    """`systemctl show UNIT`: KEY=value; only the first unit's where several were asked for."""
+    values = dict(line.split("=", 1) for line in text.split("\n\n", 1)[0].splitlines() if "=" in line)
+    if not values:
+        raise ValueError("no property in it")
+    return values
+
+
 def unit_status(text: str) -> UnitStatus:
     """`systemctl status UNIT`."""
     if any(words in text for words in _NO_SYSTEMD):
@@ -157,4 +174,6 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "systemctl list-units": list_units,
     "systemctl --failed": list_units,
     "systemctl status": unit_status,
+    "systemctl show": unit_properties,
+    "systemctl list-unit-files": unit_files,
 }

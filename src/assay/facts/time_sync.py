@@ -18,6 +18,7 @@ _SECONDS = {
     "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9,
 }  # fmt: skip
 _YES = {"yes": True, "active": True, "1": True, "no": False, "inactive": False, "0": False}
+_SOURCE = re.compile(r"^([\^=#])([*+\-?x~ ])\s*(\S+)\s+(\d+)\s+-?\d+\s+([0-7]+)\s")
 _PEER = re.compile(r"^([*#+o\-x. ])(\S+)\s+(\S+)\s+(\d+)\s+([a-zA-Z])\s+(\S+)\s+(\S+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(\S+)")
 
 
@@ -304,8 +305,27 @@ def _peer(found: re.Match[str]) -> NtpPeer:
     )
 
 
+class ChronySource(Struct, frozen=True, kw_only=True):
+    """One row of chronyc sources; `state` "*" is the one the clock follows, "?" cannot be reached."""
+
+    mode: str
+    state: str
+    name: str
+    stratum: int
+    reach: int
+
+
+def chronyc_sources(text: str) -> list[ChronySource]:
+    """`chronyc sources`: reach is octal."""
+    found = [m for line in text.splitlines() if (m := _SOURCE.match(line))]
+    if not found and "Name/IP" not in text:
+        raise ValueError("not an answer of chronyc sources")
+    return [ChronySource(mode=m[1], state=m[2], name=m[3], stratum=int(m[4]), reach=int(m[5], 8)) for m in found]
+
+
 FORMATS: dict[str, Callable[[str], Any]] = {
     "chronyc tracking": chronyc_tracking,
+    "chronyc sources": chronyc_sources,
     "timedatectl": timedatectl,
     "timedatectl status": timedatectl,
     "timedatectl show": timedatectl_show,

@@ -1,0 +1,74 @@
+"""`dcgmi health -c`: what the background watches have found. Users may mail it; an audit only fetches the watches."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from msgspec import Struct
+
+_CELLS = re.compile(r"^[|\s]*((?:->\s*)*)\s*([^|]*?)\s*\|\s*([^|]*?)\s*\|?\s*$")
+_GROUPS = {"GPU", "Switch", "NvSwitch", "CPU", "Link", "GPU-I", "GPU-CI"}
+
+
+class Incident(Struct, frozen=True, kw_only=True):
+    """One subsystem of one entity that is not healthy."""
+
+    entity: str = ""
+    system: str = ""
+    health: str = ""
+    message: str = ""
+
+
+class HealthCheck(Struct, frozen=True, kw_only=True):
+    """`overall` as printed (Healthy, Warning, Failure); `watched` False = no watch was on, so nothing was judged."""
+
+    overall: str | None = None
+    watched: bool = True
+    incidents: tuple[Incident, ...] = ()
+
+
+def health_check(text: str) -> HealthCheck:
+    """Box or JSON; healthy without watches does not exist: DCGM says they are not enabled."""
+    if "watches not enabled" in text.lower():
+        return HealthCheck(watched=False)
+    if '"body"' in text and "{" in text:
+        return _from_json(json.loads(text[text.index("{") :]).get("body", {}))
+    rows = [(m[1].count("->"), m[2], m[3]) for line in text.splitlines() if "|" in line and (m := _CELLS.match(line))]
+    overall = next((value for _, key, value in rows if key.startswith("Overall")), None)
+    if overall is None:
+        raise ValueError("no overall health in it")
+    return HealthCheck(overall=overall, incidents=tuple(_incidents(rows)))
+
+
+def _incidents(rows: list[tuple[int, str, str]]) -> list[Incident]:
+    found: list[dict[str, str]] = []
+    group = entity = ""
+    for depth, key, value in rows:
+        if key in _GROUPS and depth == 0:
+            group = key
+        elif key.isdigit():
+            entity = f"{group} {key}".strip()
+        elif "system" in key.lower() or key == "Driver":
+            found.append({"entity": entity, "system": key, "health": value, "message": ""})
+        elif not key and value and found:
+            found[-1]["message"] = f"{found[-1]['message']} {value}".strip()
+    return [Incident(**f) for f in found]
+
+
+def _from_json(body: dict[str, Any]) -> HealthCheck:
+    overall = body.get("Overall Health", {}).get("value")
+    found = [
+        Incident(
+            entity=f"{group} {entity}",
+            system=system,
+            health=str(state.get("value", "")),
+            message=" ".join(map(str, state.get("overflow", []))),
+        )
+        for group, one in body.items()
+        if group in _GROUPS and isinstance(one, dict)
+        for entity, tree in one.get("children", {}).items()
+        for system, state in tree.get("children", {}).get("Errors", {}).get("children", {}).items()
+    ]
+    return HealthCheck(overall=overall, incidents=tuple(found))

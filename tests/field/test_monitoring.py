@@ -1,0 +1,356 @@
+"""Outputs of monitoring tools seen in the field, read by the parser that their `tool` names."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.facts import dashboards, dcgm, dcgm_diag, dcgm_health, exposition, systemd, time_sync
+
+FIELD = Path(__file__).resolve().parents[3] / "shared/field"
+if not FIELD.is_dir():
+    pytest.skip("the field outputs are not beside this checkout", allow_module_level=True)
+
+FOLDERS = ("dcgmi", "dcgm-exporter", "time", "systemd", "monitoring", "lab-prometheus-2.42")
+EARLIER_PARTS = (
+    "DCGM exporter counters",
+    "Grafana dashboard",
+)  # of field/monitoring; Grafana and Loki APIs are not read by an audit
+WRONG: dict[tuple[str, str], str] = {
+    ("04-diag-r2-2.4.6-pcie-fail-nvlink.txt", "false_positive_hint"): "a remark about the host, not in the text",
+}
+
+DCGM_NEUTRAL = {
+    "DCGM_FI_DEV_SM_CLOCK": "sm_clock_mhz",
+    "DCGM_FI_DEV_MEM_CLOCK": "mem_clock_mhz",
+    "DCGM_FI_DEV_MEMORY_TEMP": "memory_temp_c",
+    "DCGM_FI_DEV_GPU_TEMP": "gpu_temp_c",
+    "DCGM_FI_DEV_POWER_USAGE": "power_w",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "energy_mj",
+    "DCGM_FI_DEV_GPU_UTIL": "gpu_util_pct",
+    "DCGM_FI_DEV_MEM_COPY_UTIL": "mem_copy_util_pct",
+    "DCGM_FI_DEV_XID_ERRORS": "xid",
+    "DCGM_FI_DEV_FB_USED": "fb_used_mib",
+    "DCGM_FI_DEV_FB_FREE": "fb_free_mib",
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": "pcie_replay",
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": "nvlink_tx",
+    "DCGM_FI_PROF_NVLINK_RX_BYTES": "nvlink_rx",
+    "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS": "link_recovery_successful",
+}
+
+
+def test_all_outputs_of_these_tools_are_covered() -> None:
+    assert CASES
+
+
+def diag_view(text: str) -> dict[str, Any]:
+    diag = dcgm_diag.diag(text)
+    named = {s: list(diag.named(s)) for s in dcgm_diag.WORST_FIRST}
+    per_gpu = [(t.name, r) for t in diag.tests for r in t.results]
+    failing = [
+        {"test": n, "entity_id": r.entity, "error_id": w.error_id}
+        for n, r in per_gpu
+        for w in r.warnings
+        if r.status == "fail"
+    ]
+    words = {t.name: t.word for t in diag.tests}
+    return {
+        "root_key": diag.root,
+        "dcgm_version": diag.dcgm_version,
+        "driver_version": diag.driver_version,
+        "gpu_count": diag.gpus,
+        "gpus": diag.gpus,
+        "gpu_device_ids": list(diag.device_ids),
+        "device_ids": list(diag.device_ids),
+        "tests": words,
+        "statuses": words,
+        "results": words,
+        "per_gpu": {t.name: {str(r.entity): r.word for r in t.results if r.entity is not None} for t in diag.tests},
+        "fail": Any_of([failing, named["fail"]]),
+        "failed": named["fail"],
+        "warn": named["warn"],
+        "pass": named["pass"],
+        "skip": Any_of([[{"test": n, "entity_id": r.entity} for n, r in per_gpu if r.status == "skip"], named["skip"]]),
+        "skipped": named["skip"],
+        "overall": diag.overall,
+        "complete": diag.complete,
+        "warning_contains": " ".join(w.text for t in diag.tests for w in t.warnings),
+        "warnings": [w.text for t in diag.tests for w in t.warnings],
+        "error": diag.error or None,
+        "runtime_error": diag.error or None,
+        "categories": list(dict.fromkeys(t.category for t in diag.tests)),
+    }
+
+
+class Any_of(list[Any]):  # noqa: N801 - reads as a word in the views
+    """The same fact in several shapes: the expected one decides."""
+
+
+def discovery_view(text: str) -> dict[str, Any]:
+    if "GPU" not in text or "unable to establish" in text:
+        return Unavailable(text)
+    seen = dcgm.discovery(text)
+    gpus = list(msgspec.to_builtins(seen.gpus))
+    return {
+        "available": True,
+        "gpu_count": Any_of([seen.claimed, len(gpus)]),
+        "gpu_count_claimed": seen.claimed,
+        "gpus_listed": len(gpus),
+        "gpus": Any_of([gpus, len(gpus)]),
+        "nvswitches": seen.nvswitches,
+        "cpus": seen.cpus,
+        "name": gpus[0]["name"] if gpus else None,
+        "names": [g["name"] for g in gpus],
+        "pci": [g["pci_bus_id"] for g in gpus],
+        "uuids": [g["uuid"] for g in gpus],
+    }
+
+
+class Unavailable(dict[str, Any]):
+    """The tool did not answer: every other fact is unknown."""
+
+    def __init__(self, text: str) -> None:
+        said = text.strip() or None
+        super().__init__(
+            {"available": False, "connected": False, "empty": not said, "error": said, "error_contains": said or ""}
+        )
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def dmon_view(text: str) -> dict[str, Any]:
+    seen = dcgm.dmon(text)
+    return {
+        "rows": len(seen.rows),
+        "warning": bool(seen.warning),
+        "columns": list(seen.columns),
+        "entities": sorted({r.entity for r in seen.rows}),
+        "values": [r.values for r in seen.rows],
+    }
+
+
+def version_view(text: str) -> dict[str, Any]:
+    seen = dcgm.version(text)
+    return {
+        "client_version": seen.client,
+        "hostengine_version": seen.engine,
+        "version": seen.client,
+        "dcgm_version": seen.client,
+    }
+
+
+def health_view(text: str) -> dict[str, Any]:
+    if "systems report" in text:
+        return {"watches": dcgm.health(text).watches}
+    seen = dcgm_health.health_check(text)
+    return {
+        "overall": seen.overall,
+        "overall_health": seen.overall,
+        "watches_enabled": seen.watched,
+        "incidents": len(seen.incidents),
+        "systems": [i.system for i in seen.incidents],
+        "gpus": {i.entity: i.health for i in seen.incidents},
+        "messages": [i.message for i in seen.incidents],
+        "message_contains": " ".join(i.message for i in seen.incidents),
+    }
+
+
+def metrics_view(text: str) -> dict[str, Any]:
+    seen = exposition.exposition(text)
+    view: dict[str, Any] = {
+        "gpu_count": len(seen.gpus),
+        "attributed": sum(s.attributed for s in seen.samples),
+        "pci": list(
+            dict.fromkeys(s.labels["pci_bus_id"] for s in sorted(seen.samples, key=by_gpu) if "pci_bus_id" in s.labels)
+        ),
+        "trustworthy": not any(s.name.startswith("DCGM_FI_PROF_") for s in seen.samples)
+        or any(s.value for s in seen.samples if s.name.startswith("DCGM_FI_PROF_")),
+        "series": len(seen.samples),
+        "collectors_failed": [
+            s.labels["collector"] for s in seen.named("node_scrape_collector_success") if s.value == 0
+        ],
+        "rule_evaluation_failures_above_zero": any(
+            s.value for s in seen.named("prometheus_rule_evaluation_failures_total")
+        ),
+        "notifications_errors_above_zero": any(s.value for s in seen.named("prometheus_notifications_errors_total")),
+    }
+    labels = {k for s in seen.samples for k in s.labels}
+    for label in labels:
+        values = list(dict.fromkeys(s.labels[label] for s in seen.samples if label in s.labels))
+        view[label] = view[label.lower()] = Any_of([values, values[0]])
+        view[f"{label.lower()}s"] = Any_of([values, len(values)])
+    for name in {s.name for s in seen.samples}:
+        values = [s.value for s in sorted(seen.named(name), key=by_gpu)]
+        neutral = DCGM_NEUTRAL.get(name, name)
+        view[neutral] = view[name] = Any_of([values, values[0]])
+        short = neutral.removesuffix("_mhz").removesuffix("_c").removesuffix("_w")
+        view |= {f"{short}_gpu{s.labels.get('gpu')}": s.value for s in seen.named(name)}
+    return view
+
+
+def by_gpu(sample: exposition.Sample) -> int:
+    return int(sample.labels.get("gpu") or 0)
+
+
+def tracking_view(text: str) -> dict[str, Any]:
+    seen = time_sync.timesync_status(text) if "Poll interval" in text else time_sync.chronyc_tracking(text)
+    view = msgspec.to_builtins(seen)
+    for key in [k for k in view if k.endswith("_s") and view[k] is not None]:
+        view[key[:-2] + "_ms"] = view[key] * 1000
+    return {**view, "server": seen.reference, "ref_id": seen.reference_id}
+
+
+def timedatectl_view(text: str) -> dict[str, Any]:
+    view = msgspec.to_builtins(time_sync.timedatectl(text))
+    return {**view, "timezone": view["tz"], "ntp_service": view["ntp"]}
+
+
+def show_view(text: str) -> dict[str, Any]:
+    values = time_sync.timedatectl_show(text)
+    return {**values, **msgspec.to_builtins(time_sync.timedatectl_values(values))}
+
+
+def ntpq_view(text: str) -> dict[str, Any]:
+    peers = time_sync.ntpq_peers(text)
+    chosen = next((p for p in peers if p.tally in "*o" and p.tally), None)
+    return {
+        "peers": len(peers),
+        "selected": chosen.remote if chosen else None,
+        "synchronised": chosen is not None,
+        "offset_ms": chosen.offset_s * 1000 if chosen and chosen.offset_s is not None else None,
+        "stratum": chosen.stratum if chosen else None,
+    }
+
+
+def sources_view(text: str) -> dict[str, Any]:
+    sources = time_sync.chronyc_sources(text)
+    chosen = next((s for s in sources if s.state == "*"), None)
+    return {
+        "sources": len(sources),
+        "selected": chosen.name if chosen else None,
+        "synchronised": chosen is not None,
+        "stratum": chosen.stratum if chosen else None,
+        "reachable": sum(s.reach > 0 for s in sources),
+    }
+
+
+def unit_files_view(text: str) -> dict[str, Any]:
+    states = systemd.unit_files(text)
+    return {"units": len(states), "enabled": sorted(k for k, v in states.items() if v == "enabled"), "states": states}
+
+
+def units_view(text: str) -> dict[str, Any]:
+    try:
+        units = systemd.list_units(text)
+    except ValueError:
+        return {"available": False}
+    return {
+        "available": True,
+        "failed": [u.name for u in units if u.failed],
+        "not_found": [u.name for u in units if u.load == "not-found"],
+        "units": len(units),
+        "running": [u.name for u in units if u.sub == "running"],
+    }
+
+
+def status_view(text: str) -> dict[str, Any]:
+    seen = systemd.unit_status(text)
+    engine = systemd.host_engine(seen)
+    view = msgspec.to_builtins(seen)
+    return {**view, "dcgm": engine[0] if engine else None, "port": engine[1] if engine else None, "pid": seen.main_pid}
+
+
+def counters_view(text: str) -> dict[str, Any]:
+    seen = dashboards.counters(text)
+    return {"enabled": sorted(seen.enabled), "disabled": sorted(seen.disabled), "count": len(seen.enabled)}
+
+
+def dashboard_view(text: str) -> dict[str, Any]:
+    seen = dashboards.dashboard(text)
+    shown = " ".join(seen.metrics)
+    return {
+        "panels": seen.panels,
+        "metrics": list(seen.metrics),
+        "title": seen.title,
+        "shows_xid": "XID" in shown,
+        "shows_ecc": "ECC" in shown or "REMAP" in shown,
+        "shows_nvlink": "NVLINK" in shown,
+        "shows_throttle": "VIOLATION" in shown or "THROTTLE" in shown or "CLOCK_EVENT" in shown,
+    }
+
+
+VIEWS: tuple[tuple[str, Callable[[str], dict[str, Any]]], ...] = (
+    ("dcgmi diag", diag_view),
+    ("dcgmi discovery", discovery_view),
+    ("dcgmi dmon", dmon_view),
+    ("dcgmi health", health_view),
+    ("dcgmi -v", version_view),
+    ("dcgmi --version", version_view),
+    ("dcgm-exporter", metrics_view),
+    ("node_exporter", metrics_view),
+    ("chronyc tracking", tracking_view),
+    ("timedatectl timesync-status", tracking_view),
+    ("timedatectl show", show_view),
+    ("timedatectl", timedatectl_view),
+    ("ntpq", ntpq_view),
+    ("chronyc sources", sources_view),
+    ("node exporter", metrics_view),
+    ("Prometheus text", metrics_view),
+    ("systemctl show", lambda text: dict(systemd.unit_properties(text))),
+    ("systemctl list-unit-files", unit_files_view),
+    (
+        "systemctl is-",
+        lambda text: {"state": text.strip(), "active": text.strip(), "enabled": text.strip() == "enabled"},
+    ),
+    ("systemctl status", status_view),
+    ("systemctl", units_view),
+    ("DCGM exporter counters", counters_view),
+    ("Grafana dashboard", dashboard_view),
+)
+
+
+def outputs() -> Iterator[tuple[Path, dict[str, Any]]]:
+    for folder in FOLDERS:
+        for expected in sorted((FIELD / folder).glob("*.expected.json")):
+            stem = expected.name.removesuffix(".expected.json")
+            case = json.loads(expected.read_text())
+            if "kind" in case and case["kind"] not in EARLIER_PARTS:
+                continue
+            for output in (FIELD / folder).glob(f"{stem}.*"):
+                if output != expected:
+                    yield output, case
+
+
+CASES = list(outputs())
+
+
+@pytest.mark.parametrize(("output", "case"), CASES, ids=[f"{o.parent.name}/{o.stem}" for o, _ in CASES])
+def test_field_output(output: Path, case: dict[str, Any]) -> None:
+    tool = case.get("tool") or case["kind"]
+    view = next(v for name, v in VIEWS if tool.startswith(name))(output.read_text())
+    for fact, want in case["facts"].items():
+        if (output.name, fact) in WRONG:
+            continue
+        assert fact in view, f"the view of {tool} has no {fact}"
+        assert agrees(fact, view[fact], want), f"{fact}: {view[fact]!r}, expected {want!r}"
+
+
+def agrees(fact: str, got: Any, want: Any) -> bool:
+    if fact.endswith("_contains"):
+        return want in got
+    if isinstance(got, Any_of):
+        return any(agrees(fact, one, want) for one in got)
+    if isinstance(want, dict):
+        return isinstance(got, dict) and all(k in got and agrees(k, got[k], v) for k, v in want.items())
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(agrees, [fact] * len(want), got, want))
+    if isinstance(want, float) or (isinstance(want, int) and isinstance(got, float)):
+        return bool(got == pytest.approx(want))
+    return bool(got == want and isinstance(got, bool) == isinstance(want, bool))
