@@ -99,7 +99,7 @@ def _tables() -> Iterator[Line]:
         return
     where = Path(profiles.directory) if profiles.directory else None
     yield Line("ok", f"method {method.version} of {method.date}{f', with {where}' if where else ''}")
-    age = table.age_days(time.time())
+    age = (time.time() - time.mktime(table.generated.timetuple())) / 86400
     state = "ok" if age <= table.policy.max_age_days else "note"
     hint = "" if state == "ok" else "assay minimums import FILE takes a newer one"
     yield Line(state, f"minimum versions of {table.generated}, {age:.0f} days old", hint)

@@ -119,6 +119,7 @@ def render(judgement: Judgement, evidence: list[Excerpt]) -> str:
         tally=tally(judgement),
         answered=answered(judgement),
         request=request_text(judgement),
+        identities=list(judgement.identities.items())[:16],
         data=_embedded(judgement),
     )
 
