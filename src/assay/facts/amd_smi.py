@@ -244,6 +244,8 @@ def amd_smi(raw: RawFact) -> AmdGpus | Missing:
     static, metric, listed = (_answer(raw, key) for key in ("static", "metric", "list"))
     links = _answer(raw, "xgmi")
     if not (static.strip() or metric.strip() or listed.strip()):
+        if any(read.state == "timed-out" for read in raw.reads):
+            return Missing("timed-out", "amd-smi did not answer in time")
         words = (failure(read.out) or failure(read.err) or read.err.strip() for read in raw.reads)
         return Missing("failed", f"amd-smi: {next(filter(None, words), 'no answer')}"[:300])
     driver = next((_driver(block) for block in blocks(static)), "") if static.strip() else ""
