@@ -51,8 +51,9 @@ class LimitLine(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Fact, frozen=True):
-    """`own` = what this session got (memlock, nofile, ...); `configured` = the lines of limits.conf, in file order."""
+    """`own` = what this session of `uid` got (memlock, nofile, ...); `configured` = limits.conf, in file order."""
 
+    uid: int | None = None
     own: dict[str, Limit] = field(default_factory=dict)
     configured: tuple[LimitLine, ...] = ()
 
@@ -97,7 +98,7 @@ def host_limits(raw: RawFact) -> Limits | Missing:
     if not own:
         return Missing("unparsable", "/proc/self/limits names no limit")
     configured = tuple(line for path, text in raw.files("configured").items() for line in limits_conf(text, path))
-    return Limits(own=own, configured=configured)
+    return Limits(uid=raw.uid if raw.uid >= 0 else None, own=own, configured=configured)
 
 
 @source(Probe("host.sysctl", (Files("values", tuple(f"/proc/sys/{s}" for s in _SYSCTLS), cap=4096),)))

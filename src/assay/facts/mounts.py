@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay.facts.source import source
 from assay.model import Exec, Fact, Files, Missing, Probe, RawFact
@@ -24,18 +24,22 @@ _REMOTE = (
     "lustre", "nfs", "nfs4", "wekafs", "gpfs", "beegfs", "ceph", "virtiofs", "9p", "cifs", "smb3", "afs", "autofs",
     "fuse", "fuseblk", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.goofys",
     "fuse.mount-s3", "fuse.mountpoint-s3", "fuse.blobfuse", "fuse.blobfuse2", "fuse.ceph", "fuse.ceph-fuse",
-    "fuse.juicefs", "fuse.JuiceFS", "fuse.cvmfs2", "fuse.geesefs", "fuse.seaweedfs", "fuse.beegfs", "overlay",
+    "fuse.juicefs", "fuse.JuiceFS", "fuse.cvmfs2", "fuse.geesefs", "fuse.seaweedfs", "fuse.beegfs",
 )  # fmt: skip
 
 
 class Mount(Struct, frozen=True, kw_only=True):
-    """One mounted file system. `root` = the part of it that is mounted; sizes are asked only of local ones."""
+    """One mounted file system. `root` = the part of it that is mounted; sizes are asked only of local ones.
+
+    `forced_ro` = mounted for writing and read-only all the same: the kernel stopped writes after an error.
+    """
 
     target: str
     source: str = ""
     fstype: str = ""
     options: tuple[str, ...] = ()
     root: str = "/"
+    forced_ro: bool | None = None
     size_mib: int | None = None
     used_mib: int | None = None
     available_mib: int | None = None
@@ -107,12 +111,8 @@ def _sized(mounts: Iterable[Mount], sizes: dict[str, tuple[int, int, int]]) -> I
             continue
         size, used, available = sizes[mount.target]
         room = used + available
-        yield Mount(
-            target=mount.target,
-            source=mount.source,
-            fstype=mount.fstype,
-            options=mount.options,
-            root=mount.root,
+        yield structs.replace(
+            mount,
             size_mib=size // 1024,
             used_mib=used // 1024,
             available_mib=available // 1024,
@@ -136,6 +136,7 @@ def mountinfo(text: str) -> Mounts:
                 fstype=after[0],
                 options=tuple(dict.fromkeys(options)),
                 root=_plain(before[3]),
+                forced_ro="rw" in before[5].split(",") and bool({"ro", "emergency_ro"} & set(after[2].split(","))),
             )
         )
     return _mounts(mounts, "/proc/self/mountinfo")

@@ -1,0 +1,1 @@
+"""Metrics, health watching, access to profilers."""

@@ -1,0 +1,1 @@
+"""Shared, local and object storage."""
