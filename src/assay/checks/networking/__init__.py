@@ -1,0 +1,1 @@
+"""Links between GPUs and between nodes."""

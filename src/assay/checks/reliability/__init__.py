@@ -1,0 +1,1 @@
+"""Hardware health as the node tells it."""
