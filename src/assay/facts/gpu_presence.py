@@ -7,10 +7,14 @@ from assay.model import Fact, Links, Missing, Probe, RawFact, Stat
 
 
 class GpuPresence(Fact, frozen=True):
-    """PCI addresses bound to the NVIDIA or the AMD compute driver. Both empty = no usable GPU here."""
+    """PCI addresses bound to the NVIDIA or the AMD compute driver. Both empty = no usable GPU here.
+
+    `nvswitches` are those that are PCI functions of the host: since Blackwell they are not.
+    """
 
     nvidia: tuple[str, ...] = ()
     amd: tuple[str, ...] = ()
+    nvswitches: tuple[str, ...] = ()
 
     @property
     def any(self) -> bool:
@@ -23,6 +27,7 @@ class GpuPresence(Fact, frozen=True):
         "gpu.presence",
         (
             Links("nvidia", ("/sys/bus/pci/drivers/nvidia/*:*",)),
+            Links("nvswitches", ("/sys/bus/pci/drivers/nvidia-nvswitch/*:*",)),
             Links("amd", ("/sys/bus/pci/drivers/amdgpu/*:*",)),
             Stat("nodes", ("/dev/kfd", "/dev/nvidia[0-9]*")),
         ),
@@ -37,7 +42,7 @@ def gpu_presence(raw: RawFact) -> GpuPresence | Missing:
     nodes = raw.files("nodes")
     nvidia = _addresses(raw, "nvidia") or tuple(sorted(n for n in nodes if n.startswith("/dev/nvidia")))
     amd = _addresses(raw, "amd") if "/dev/kfd" in nodes else ()
-    return GpuPresence(nvidia=nvidia, amd=amd)
+    return GpuPresence(nvidia=nvidia, amd=amd, nvswitches=_addresses(raw, "nvswitches"))
 
 
 def _addresses(raw: RawFact, key: str) -> tuple[str, ...]:

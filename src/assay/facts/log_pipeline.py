@@ -69,7 +69,7 @@ def log_pipeline(raw: RawFact) -> LogPipeline | Missing:
 
 
 def _persistent(storage: str, directories: set[str]) -> bool | None:
-    if not directories:
+    if "/run/systemd/journal" not in directories:
         return None
     if storage in {"persistent", "volatile", "none"}:
         return storage == "persistent"

@@ -102,6 +102,16 @@ class TimeSync(Fact, frozen=True):
                 cap=1 << 14,
                 each=("/sys/fs/cgroup/system.slice/ntp*.service", "/sys/fs/cgroup/systemd/system.slice/ntp*.service"),
             ),
+            Exec(
+                "timesyncd",
+                ("timedatectl", "timesync-status"),
+                timeout_s=3.0,
+                cap=1 << 14,
+                each=(
+                    "/sys/fs/cgroup/system.slice/systemd-timesyncd.service",
+                    "/sys/fs/cgroup/systemd/system.slice/systemd-timesyncd.service",
+                ),
+            ),
             Stat(
                 "ptp",
                 (
@@ -121,16 +131,19 @@ def time_sync(raw: RawFact) -> TimeSync | Missing:
     peer = _ntp_reference(raw.out("ntpq"))
     shown = _or_none(timedatectl_show, raw.out("timedatectl"))
     system = timedatectl_values(shown) if shown else Timedatectl()
-    daemon, by = (chrony, "chronyd") if chrony and not chrony.error else (peer, "ntpd") if peer else (None, "")
-    if daemon is None and system.synchronised is not None:
-        daemon, by = Tracking(synchronised=system.synchronised), "timedatectl"
-    if daemon is None:
-        if chrony is None and not raw.out("timedatectl"):
-            return Missing("absent", "no time daemon's client answered")
-        daemon = Tracking()
+    candidates = (
+        (chrony if chrony and not chrony.error else None, "chronyd"),
+        (peer, "ntpd"),
+        (_or_none(timesync_status, raw.out("timesyncd")), "systemd-timesyncd"),
+        (Tracking(synchronised=system.synchronised) if system.synchronised is not None else None, "timedatectl"),
+    )
+    daemon, by = next(((d, name) for d, name in candidates if d), (None, ""))
+    if daemon is None and chrony is None and not raw.out("timedatectl"):
+        return Missing("absent", "no time daemon's client answered")
+    daemon = daemon or Tracking()
     return TimeSync(
         by=by,
-        synchronised=daemon.synchronised,
+        synchronised=daemon.synchronised if by != "systemd-timesyncd" else system.synchronised,
         offset_s=None if daemon.synchronised is False else daemon.offset_s,
         stratum=daemon.stratum,
         leap=daemon.leap,

@@ -1,0 +1,45 @@
+"""Bars for monitoring and health checks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from assay.profiles import Profile
+from assay.profiles.host import Number
+
+
+class Units(Struct, frozen=True, forbid_unknown_fields=True):
+    """Unit names without suffix: those a node cannot do without, and prefixes of those that come and go."""
+
+    source: str
+    date: str
+    vital: frozenset[str]
+    passing: tuple[str, ...]
+    needs_nvswitch: frozenset[str]
+
+
+class Clocksources(Struct, frozen=True, forbid_unknown_fields=True):
+    """Kernel clock sources that are cheap to read, and those that are not."""
+
+    source: str
+    date: str
+    good: frozenset[str]
+    slow: frozenset[str]
+
+
+class Monitoring(Profile, frozen=True):
+    """All bars of the monitoring and health-check rules."""
+
+    file: ClassVar[str] = "monitoring.toml"
+
+    stale_days: Number
+    weekly_days: Number
+    light_days: Number
+    diag_level: Number
+    log_days: Number
+    offset_ms: Number
+    offset_fail_ms: Number
+    units: Units
+    clocksources: Clocksources
