@@ -14,6 +14,7 @@ from assay.audit.judgement import Judgement
 from assay.checks.registry import Check, checks
 from assay.model import CATEGORIES, Category, Finding, RawFact, Status
 from assay.report.clean import clean
+from assay.report.fold import by_cause
 from assay.report.strips import outcome_strip
 from assay.report.words import GLYPHS, answered, plural, request_text, tally, when
 from assay.run.store import Run
@@ -111,7 +112,7 @@ def render(judgement: Judgement, evidence: list[Excerpt]) -> str:
         j=judgement,
         chapters=chapters(judgement.findings),
         first=[f for f in judgement.findings if f.status in (Status.FAIL, Status.WARN)],
-        unsure=[f for f in judgement.findings if f.status in (Status.UNKNOWN, Status.ERROR)],
+        unsure=list(by_cause(f for f in judgement.findings if f.status in (Status.UNKNOWN, Status.ERROR))),
         evidence=evidence,
         have={e.id for e in evidence},
         known=_known(judgement.findings),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from assay.audit.judgement import Judgement
 from assay.model import Finding, Status
 from assay.report.clean import one_line
+from assay.report.fold import by_cause
 from assay.report.words import GLYPHS, answered, request_text, tally, when
 
 
@@ -22,7 +23,9 @@ def _lines(judgement: Judgement) -> Iterator[str]:
         yield "**Emulated hardware: nothing here measures a real machine.**\n"
     yield f"{when(judgement.started)}, method {judgement.method}, run `{judgement.run}`:"
     yield f"{tally(judgement)} {answered(judgement)}."
-    loud = [f for f in judgement.findings if f.status not in (Status.PASS, Status.SKIP) or f.reason == "denied"]
+    loud = [
+        f for f in by_cause(judgement.findings) if f.status not in (Status.PASS, Status.SKIP) or f.reason == "denied"
+    ]
     yield from _table("Findings", loud)
     yield from _table("Passed", [f for f in judgement.findings if f.status is Status.PASS], folded=True)
     skipped = [f for f in judgement.findings if f.status is Status.SKIP and f.reason != "denied"]

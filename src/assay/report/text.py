@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from assay.audit.judgement import Judgement
 from assay.model import Finding, Status
 from assay.report.clean import one_line
+from assay.report.fold import by_cause
 from assay.report.words import ASCII_GLYPHS, GLYPHS, answered, plural, request_text, tally, when
 
 Paint = Callable[[str, str], str]
@@ -23,7 +24,8 @@ def render(
 ) -> str:
     """The whole report. `width` wraps messages under their column; None leaves lines whole, as for a pipe."""
     glyphs = ASCII_GLYPHS if ascii_only else GLYPHS
-    shown = [f for f in judgement.findings if _shown(f, verbose)]
+    findings = judgement.findings if verbose else by_cause(judgement.findings)
+    shown = [f for f in findings if _shown(f, verbose)]
     lines = [*_head(judgement), ""]
     if judgement.emulated:
         lines.insert(0, paint("EMULATED hardware: nothing here measures a real machine", "warn"))
