@@ -113,9 +113,11 @@ def _by_gpu(text: str) -> dict[int, dict[str, Any]]:
     if not text.strip():
         return {}
     found = blocks(text)
-    if not any("gpu" in b or _SECTIONS & b.keys() for b in found):
+    if numbered := {b["gpu"]: b for b in found if isinstance(b.get("gpu"), int)}:
+        return numbered
+    if not any(_SECTIONS & b.keys() for b in found):
         raise ValueError("no section of amd-smi in the text")
-    return {b["gpu"] if isinstance(b.get("gpu"), int) else i: b for i, b in enumerate(found) if "ai_nic" not in b}
+    return dict(enumerate(found))
 
 
 def gpu(

@@ -11,7 +11,7 @@ import msgspec
 Block = dict[str, Any]
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z/%°]*)")
+_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z/%°]*)\s*$")
 _FAILED = re.compile(
     r"^(?:ERROR:\w+:|AMDSMI_STATUS_|AmdSmi\w*Exception|.*\bdriver not (?:initialized|loaded))", re.MULTILINE
 )
@@ -71,7 +71,7 @@ def word(value: Any) -> str:
 
 
 def blocks(text: str) -> list[Block]:
-    """One dict per GPU with lower-case keys, from JSON or indented text; ValueError with the tool's own words."""
+    """One dict per GPU (or CPU, NIC) with lower-case keys, from JSON or text; ValueError with the tool's own words."""
     text = _ANSI.sub("", text)
     found = _json_blocks(text) if (start := _json_start(text)) >= 0 and not _before(text, start) else _tree(text)
     if not found or (len(found) == 1 and found[0].keys() <= {"error", "code", "message"}):
@@ -127,8 +127,8 @@ def _tree(text: str) -> list[Block]:
     found: list[Block] = []
     stack: list[tuple[int, Block]] = []
     for indent, key, value in _pairs(text):
-        if key == "gpu" and indent == 0:
-            found.append({"gpu": whole(value)})
+        if indent == 0 and value.isdigit():
+            found.append({key: int(value)})
             stack = [(0, found[-1])]
             continue
         while len(stack) > 1 and stack[-1][0] >= indent:
