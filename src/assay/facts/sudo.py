@@ -15,7 +15,7 @@ from assay.model import Env, Fact, Files, Missing, Probe, RawFact, Stat
 ADMIN_GROUPS = frozenset({"sudo", "wheel", "admin", "google-sudoers", "aad_admins"})
 _RULE = re.compile(r"^(?P<who>.+?)\s+(?P<hosts>\S+)\s*=\s*(?P<spec>.+)$")
 _ALIAS = re.compile(r"^User_Alias\s+(.+)$")
-_COMMAND = re.compile(r"(?:\(([^)]*)\)\s*)?((?:[A-Z_]+\s*:\s*)*)([^,]+)")
+_COMMAND = re.compile(r"\s*(?:\(([^)]*)\)\s*)?((?:[A-Z_]+\s*:\s*)*)([^,]+)")
 _SKIP = ("Defaults", "Host_Alias", "Runas_Alias", "Cmnd_Alias", "Cmd_Alias", "@include", "#include")
 
 
