@@ -106,7 +106,7 @@ def pci_tree(raw: RawFact) -> PciTree | Missing:
     acs = acs_of(raw.out("acs")) if state == "read" else {}
     aer = _aer(raw.files("aer"))
     virtual, files = raw.files("physfn"), raw.files("link")
-    devices: dict[str, PciDevice] = field(default_factory=dict)
+    devices: dict[str, PciDevice] = {}
     for path, text in uevents.items():
         address = path.split("/")[5]
         ids = dict(line.partition("=")[::2] for line in text.splitlines())

@@ -1,0 +1,264 @@
+"""The compute network of a node: its class, its ports, their number, firmware and names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from assay.checks.registry import Fleet, check
+from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.facts.gpu_presence import GpuPresence
+from assay.facts.infiniband import RdmaDevice, RdmaDevices
+from assay.facts.netdev import NetDevices
+from assay.facts.rails import rails, top_rate
+from assay.model import Missing, Verdict
+from assay.profiles.network import Network
+
+_NAMES = re.compile(
+    r"(mlx[45]_\d+|mlx5_bond_\d+|ib[ps]\w+|roce\w+|bnxt_re\d+|bnxt_re_bond\d+|ionic_\d+|efa_\d+|rdmap\w+|irdma\d+|"
+    r"mana_\d+|erdma_\d+|hfi1_\d+|opap\w+|rail\w+|rdma\d+)$"
+)
+_SHOWN = 8
+_STATES = frozenset({"ACTIVE", "DOWN", "INIT", "ARMED", "ACTIVE_DEFER"})
+
+
+def gpus_of(presence: GpuPresence | Missing) -> int:
+    """GPUs with a driver; 0 where it could not be told."""
+    return 0 if isinstance(presence, Missing) else len(presence.nvidia or presence.amd)
+
+
+def some(items: Iterable[str]) -> str:
+    """At most eight of them in one line."""
+    names = list(items)
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def fabric_of(devices: tuple[RdmaDevice, ...]) -> str:
+    """Class of the compute network, "" where the link layer is not known."""
+    first = devices[0]
+    named = {"efa": "EFA", "hfi1": "Omni-Path", "erdma": "eRDMA"}.get(first.driver)
+    return named or {"InfiniBand": "InfiniBand", "Ethernet": "RoCE"}.get(first.ports[0].link_layer, "")
+
+
+@check(
+    "net.fabric.class",
+    category="networking",
+    severity="high",
+    criteria=("net-ib-or-roce", "net-fabric-class"),
+    why="Training over several nodes needs an RDMA network; over plain Ethernet it runs at a small fraction.",
+    fix="Load the NIC's RDMA driver (mlx5_ib, bnxt_re, ionic_rdma, efa) and bring the back-end ports up.",
+)
+def fabric_class(
+    rdma: RdmaDevices | Missing, gpus: GpuPresence | Missing, nets: NetDevices | Missing, bars: Network
+) -> Verdict:
+    """Names the compute network from the RDMA devices; warns when a node with eight GPUs has none."""
+    if isinstance(rdma, Missing):
+        count = gpus_of(gpus)
+        if rdma.kind != "absent" or count < bars.gpus_with_fabric.value:
+            return missing(rdma)
+        if isinstance(nets, NetDevices) and any(d.driver == "gve" for d in nets.devices.values()):
+            return skip("gVNIC without RDMA devices: GPU traffic goes through GPUDirect-TCPX or TCPXO")
+        return warn(f"{count} GPUs and no RDMA device", seen=0, bar=bars.gpus_with_fabric.bar)
+    compute = rails(rdma.devices)
+    if not compute:
+        return skip("RDMA devices are there, none of their ports is active", "absent")
+    name = fabric_of(compute)
+    if not name:
+        return unknown(f"link layer {compute[0].ports[0].link_layer!r} of {compute[0].name}")
+    return ok(f"{name}: {len(compute)} x {top_rate(compute) or 0:g} Gb/s", seen=name)
+
+
+@check(
+    "net.rdma.ports",
+    category="networking",
+    severity="critical",
+    criteria=("exp-hc-ib-health", "life-fabric-driver-ready"),
+    why="A job that gets a node with a dead rail hangs, or every rank waits for the slowest node.",
+    fix="Polling: check cable, transceiver and switch port. Disabled: enable the port. Init or Armed: look at the "
+    "subnet manager. Keep the node out of scheduling until it is up.",
+)
+def ports(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
+    """Fails when a port of the compute network is not active.
+
+    The compute network is the largest set of like devices at the highest rate; unused front-end ports do not count.
+    """
+    compute = rails(rdma.devices)
+    if not compute:
+        own = [d for d in rdma.devices if not d.virtual]
+        if gpus_of(gpus) and own:
+            return fail(f"none of the {len(own)} RDMA devices has an active port")
+        return skip("no active RDMA port on a node without GPUs")
+    odd = [f"{d.name} {p.state!r}" for d in compute for p in d.ports if p.state.upper() not in _STATES]
+    down = [f"{d.name} {p.state} ({p.phys_state})" for d in compute for p in d.ports if not p.active]
+    if odd:
+        return unknown(f"port states that no rule knows: {some(odd)}", seen=odd)
+    if down:
+        return fail(f"{len(down)} of {len(compute)} compute ports not active: {some(down)}", seen=down)
+    return ok(f"{len(compute)} compute ports active", seen=len(compute))
+
+
+@check(
+    "net.rdma.rate",
+    category="networking",
+    severity="high",
+    criteria=("exp-hc-ib-health",),
+    why="One rail at half rate slows every collective to its pace.",
+    fix="Check the cable, the transceiver and the speed set on the switch port; compare with a healthy rail.",
+)
+def rate(rdma: RdmaDevices) -> Verdict:
+    """Fails when an active port of the compute network is slower than the fastest one of its kind on the node."""
+    compute = rails(rdma.devices)
+    top = top_rate(compute)
+    if top is None:
+        return skip("no active RDMA port")
+    slow = [f"{d.name} {p.rate_gbps:g}" for d in compute for p in d.ports if p.active and (p.rate_gbps or top) < top]
+    if slow:
+        return fail(f"slower than their siblings at {top:g} Gb/s: {some(slow)}", seen=slow, expected=top)
+    return ok(f"all compute ports at {top:g} Gb/s", seen=top)
+
+
+@check(
+    "net.rdma.count",
+    category="networking",
+    severity="high",
+    criteria=("life-fabric-driver-ready", "exp-hc-ib-health"),
+    why="A NIC that fell off the bus leaves a GPU without a rail; NCCL shares another one and slows down.",
+    fix="Compare lspci with a healthy node, reseat or replace the card, drain the node meanwhile.",
+)
+def count(rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
+    """Warns when the number of NICs fits no pattern of the GPUs: fewer and no divisor, or one short of 2x or 4x.
+
+    NICs are all devices of the compute network's type at its rate, whatever board they are.
+    """
+    total = gpus_of(gpus)
+    compute = rails(rdma.devices)
+    if not total or not compute:
+        return skip("no GPUs, or no active RDMA port")
+    alike = {d.name for d in compute} | {
+        d.name
+        for d in rdma.devices
+        if d.hca_type == compute[0].hca_type and d.driver == compute[0].driver and top_rate((d,)) == top_rate(compute)
+    }
+    nics = len(alike)
+    if (nics < total and total % nics) or nics + 1 in (2 * total, 4 * total):
+        return warn(f"{nics} compute NICs for {total} GPUs: one or more seem to be missing", seen=nics)
+    return ok(f"{nics} compute NICs for {total} GPUs", seen=nics)
+
+
+@check(
+    "net.rdma.uniform",
+    category="networking",
+    severity="high",
+    criteria=("life-fabric-driver-ready",),
+    why="A node with fewer or slower rails than the others sets the pace of every job that gets it.",
+    fix="Find the missing or slow NIC of the named nodes (lspci, ibstat) and repair it.",
+)
+def uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
+    """Passes when all nodes with a compute network have the same number of NICs at the same rate; fails otherwise."""
+    shapes: dict[tuple[int, float], list[str]] = {}
+    for node, rdma in fleet.items():
+        compute = rails(rdma.devices)
+        if compute:
+            shapes.setdefault((len(compute), top_rate(compute) or 0), []).append(node)
+    if not shapes:
+        return skip("no node has an active RDMA port")
+    usual, nodes = max(shapes.items(), key=lambda item: len(item[1]))
+    text = f"{usual[0]} x {usual[1]:g} Gb/s"
+    if len(shapes) == 1:
+        return ok(f"{text} on all {len(nodes)} nodes", seen=text)
+    odd = {f"{n} x {r:g} Gb/s": nodes for (n, r), nodes in shapes.items() if (n, r) != usual}
+    return fail(f"most nodes have {text}, others {some(f'{k} ({some(v)})' for k, v in odd.items())}", seen=odd)
+
+
+def _firmware(devices: Iterable[RdmaDevice]) -> dict[str, Counter[str]]:
+    """Board -> firmware -> number of devices; devices that name neither board nor firmware are left out."""
+    boards: dict[str, Counter[str]] = {}
+    for d in devices:
+        if d.fw_ver and not d.virtual and (board := d.board_id or d.hca_type):
+            boards.setdefault(board, Counter())[d.fw_ver] += 1
+    return boards
+
+
+@check(
+    "net.rdma.firmware",
+    category="networking",
+    severity="medium",
+    criteria=("exp-hc-ib-health",),
+    why="Mixed NIC firmware makes rails behave differently and faults hard to pin down.",
+    fix="Bring all cards of one board to the same firmware (mlxfwmanager or the vendor's tool) and reset them.",
+)
+def firmware(rdma: RdmaDevices) -> Verdict:
+    """Warns when cards of one board on one node run different firmware."""
+    boards = _firmware(rdma.devices)
+    if not boards:
+        return skip("no device names its firmware", "absent")
+    mixed = {b: sorted(v) for b, v in boards.items() if len(v) > 1}
+    if mixed:
+        return warn("; ".join(f"{b}: {', '.join(v)}" for b, v in sorted(mixed.items())), seen=mixed)
+    return ok("one firmware per board", seen={b: next(iter(v)) for b, v in boards.items()})
+
+
+@check(
+    "net.rdma.firmware.uniform",
+    category="networking",
+    severity="medium",
+    criteria=("exp-hc-ib-health",),
+    why="Nodes with other NIC firmware are the ones that show faults nobody can reproduce.",
+    fix="Bring the odd nodes to the firmware of the majority.",
+)
+def firmware_uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
+    """Warns when cards of one board run different firmware on different nodes."""
+    boards: dict[str, dict[str, list[str]]] = {}
+    for node, rdma in fleet.items():
+        for board, versions in _firmware(rdma.devices).items():
+            for version in versions:
+                boards.setdefault(board, {}).setdefault(version, []).append(node)
+    mixed = {b: v for b, v in boards.items() if len(v) > 1}
+    if not boards:
+        return skip("no device names its firmware", "absent")
+    if mixed:
+        lines = [f"{b}: " + ", ".join(f"{v} on {len(n)}" for v, n in sorted(vs.items())) for b, vs in mixed.items()]
+        return warn(some(sorted(lines)), seen=mixed)
+    return ok(f"one firmware per board on {len(fleet)} nodes")
+
+
+@check(
+    "net.rdma.naming",
+    category="networking",
+    severity="low",
+    criteria=("net-hca-naming",),
+    why="NCCL_IB_HCA and golden recipes choose rails by name; names nobody expects make them choose wrongly.",
+    fix="Use the kernel's or rdma-core's persistent names (/etc/udev/rules.d/60-rdma-persistent-naming.rules).",
+)
+def naming(rdma: RdmaDevices) -> Verdict:
+    """Warns when a compute device has a name that is neither the driver's nor a persistent one of rdma-core."""
+    compute = rails(rdma.devices)
+    odd = [d.name for d in compute if not _NAMES.match(d.name)]
+    if not compute:
+        return skip("no active RDMA port")
+    if odd:
+        return warn(f"unusual device names, NCCL_IB_HCA has to name them: {some(odd)}", seen=odd)
+    return ok(f"{compute[0].name} ... {compute[-1].name}", seen=[d.name for d in compute])
+
+
+@check(
+    "net.rdma.uverbs",
+    category="networking",
+    severity="high",
+    criteria=("life-fabric-driver-ready", "orch-rdma-device-mode"),
+    why="Without its device file user space cannot open the NIC: NCCL falls back to sockets without an error.",
+    fix="modprobe ib_uverbs, check udev; in a container pass /dev/infiniband; the mode should be 0666.",
+)
+def uverbs(rdma: RdmaDevices) -> Verdict:
+    """Fails when a compute device has no /dev/infiniband/uverbs file or this user may not read and write it."""
+    compute = rails(rdma.devices)
+    if not compute:
+        return skip("no active RDMA port")
+    absent = [d.name for d in compute if d.uverbs is None or d.uverbs_access is None]
+    shut = [d.name for d in compute if d.uverbs_access is not None and not {"r", "w"} <= set(d.uverbs_access)]
+    if absent:
+        return fail(f"no device file for {some(absent)}", seen=absent)
+    if shut:
+        return fail(f"this user may not open the device files of {some(shut)}", seen=shut)
+    return ok(f"{len(compute)} device files can be opened", seen=len(compute))
