@@ -260,8 +260,10 @@ def amd_smi(raw: RawFact) -> AmdGpus | Missing:
 
 
 def _driver(block: dict[str, Any]) -> str:
+    """The number of amdgpu itself; the driver of the kernel reports the kernel's version in its place."""
     driver = _section(block, "driver")
-    return word(driver.get("version")) or word(driver.get("driver_version"))
+    version = word(driver.get("version")) or word(driver.get("driver_version"))
+    return "" if version.startswith("Linux") else version
 
 
 def _static(text: str) -> AmdGpus:

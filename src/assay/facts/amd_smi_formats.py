@@ -21,7 +21,7 @@ _BDF = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$", re.
 _ROW = re.compile(r"^GPU(\d+)\s+(\S+)\s+(.*)$")
 _RATE = re.compile(r"(N/A|[\d.]+)(?:\s*[GM]b/s)?")
 _CARD = re.compile(
-    r"^\|\s*([0-9a-f:]+\.[0-9a-f])\s+(.+?)\s*\|\s*(N/A|\d+ %)\s+(N/A|\d+ \S*C)\s+(\S+)\s+(\S+?)/(\S+) W\s*\|$",
+    r"^\|\s*([0-9a-f:]+\.[0-9a-f])\s+(.+?)\s*\|\s*(N/A|\d+ %)\s+(N/A|\d+ \S*C)\s+(\S+)\s+(N/A|[\d.]+)/(N/A|[\d.]+) W\s*\|$",
     re.IGNORECASE,
 )
 _CARD_2 = re.compile(r"^\|\s*(\d+)\s+(\S+)\s+(\S+)\s+(\S+)\s*\|\s*(N/A|\d+ %)\s+(.*?)\s+(\d+)/(\d+) MB\s*\|$")
@@ -178,7 +178,8 @@ def version(text: str) -> dict[str, str]:
         pairs = [(key, value) for key, colon, value in (cell.partition(":") for cell in cells) if colon]
     for key, value in pairs:
         name = _VERSION_WORDS.get(str(key).strip().lower())
-        if name and name not in found and (text_value := word(value)):
+        text_value = word(value)
+        if name and name not in found and text_value and not text_value.startswith("Linux"):
             found[name] = text_value.split("+")[0]
     return found
 

@@ -63,6 +63,10 @@ class Interconnect(Profile, frozen=True):
         """A bar out of the NVLink table."""
         return Bar(text, f"{self.nvlink_source} ({self.nvlink_date})")
 
+    def amd_board_bar(self, text: str) -> Bar:
+        """A bar out of the table of AMD boards."""
+        return Bar(text, f"{self.amd_source} ({self.amd_date})")
+
 
 @cache
 def nvlink_product(profile: Interconnect, name: str) -> NvLinkProduct | None:

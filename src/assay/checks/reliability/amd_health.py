@@ -77,16 +77,16 @@ def count(smi: AmdGpus, profile: Interconnect) -> Verdict:
     board = next((b for b in profile.amd_boards if any(b.match in name for name in names)), None)
     if board is None:
         return skip("no board of a known size")
-    source = f"{profile.amd_source} ({profile.amd_date})"
     if any(name.endswith(" VF") for name in names):
         return skip("a virtual machine shows only the GPUs it was given")
+    bar = profile.amd_board_bar(f"{board.gpus} GPUs")
     if len(found) == board.gpus:
-        return ok(f"{len(found)} {board.match}", seen=len(found))
+        return ok(f"{len(found)} {board.match}", seen=len(found), bar=bar)
     if len(found) < board.gpus // 2 or len(found) > board.gpus:
         return unknown(
             f"{len(found)} {board.match}: not a whole board, maybe only a part of it was given", "no-reference"
         )
-    return fail(f"{len(found)} of {board.gpus} {board.match} ({source})", seen=len(found), expected=board.gpus)
+    return fail(f"{len(found)} of {board.gpus} {board.match}", seen=len(found), expected=board.gpus, bar=bar)
 
 
 @check(
