@@ -45,11 +45,13 @@ def _beside_xml(read: Read) -> SmiFailure | None:
 
 
 def _refused(read: Read) -> Missing:
-    """The reason why nvidia-smi gave no answer, in its own words."""
+    """The reason why nvidia-smi gave no answer, in its own words. No GPU or no driver to talk to = absent."""
     if read.state == "absent":
         return Missing("absent", "nvidia-smi: not found")
     failure = smi_failure(f"{read.out[-4096:]}\n{read.err}")
     words = failure.message if failure else (read.err or read.out).strip()[:300] or f"exit code {read.rc}"
+    if failure and failure.state in ("no_devices", "no_driver"):
+        return Missing("absent", f"nvidia-smi: {words}")
     if failure and failure.cause == "insufficient_permissions":
         return Missing("denied", f"nvidia-smi: {words}")
     return Missing("denied" if read.state == "denied" else "failed", f"nvidia-smi: {words}")

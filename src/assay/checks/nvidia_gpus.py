@@ -1,0 +1,28 @@
+"""How NVIDIA rules name GPUs in a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from assay.facts.nvidia import NvidiaGpu, NvidiaSmi
+
+_SHOWN = 4
+
+
+def where(gpus: Iterable[NvidiaGpu], smi: NvidiaSmi) -> str:
+    """Which GPUs: "all 8 GPUs" (so that equal nodes fold into one finding), or their PCI addresses."""
+    names = [gpu.pci or gpu.name or "?" for gpu in gpus]
+    if len(names) == len(smi.gpus):
+        return f"all {len(names)} GPUs" if len(names) > 1 else "the GPU"
+    return shown(names)
+
+
+def shown(texts: list[str]) -> str:
+    """The first few of a list and how many more there are."""
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
+
+
+def told(smi: NvidiaSmi, text: Callable[[NvidiaGpu], str | None]) -> list[str]:
+    """What the function has to say of each GPU, with its address; nothing for the GPUs it has nothing on."""
+    return [f"{gpu.pci or gpu.name or '?'}: {said}" for gpu in smi.gpus if (said := text(gpu))]

@@ -1,0 +1,88 @@
+"""NVIDIA GPUs over the fleet: the same driver, firmware and number everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from assay.checks.nvidia_gpus import shown
+from assay.checks.registry import Fleet, check
+from assay.checks.verdict import ok, skip, warn
+from assay.facts.nvidia import NvidiaDriver, NvidiaSmi
+from assay.model import Verdict
+
+
+def _kinds(values: Mapping[str, str]) -> list[str]:
+    """Values by number of nodes, the rare ones with the names of their nodes."""
+    counted = Counter(values.values()).most_common()
+    return [
+        f"{value} on {number} nodes" if i == 0 else f"{value} on {shown([n for n, v in values.items() if v == value])}"
+        for i, (value, number) in enumerate(counted)
+    ]
+
+
+@check(
+    "nvidia.driver.uniform",
+    category="reliability",
+    severity="medium",
+    criteria=("rel-passive-suite",),
+    why="Different drivers in one job mean different CUDA support, and NCCL errors that depend on where the job lands.",
+    fix="Bring the odd nodes to the driver of the majority before they take jobs again.",
+)
+def driver_uniform(drivers: Fleet[NvidiaDriver]) -> Verdict:
+    """Warns when the nodes run different driver versions, or some the open and some the closed module."""
+    kinds = {node: f"{d.version or '?'}{' open' if d.open else ''}" for node, d in drivers.items()}
+    if len(set(kinds.values())) > 1:
+        texts = _kinds(kinds)
+        return warn(f"different drivers: {shown(texts)}", seen=texts)
+    return ok(f"driver {next(iter(kinds.values()))} on {len(kinds)} nodes")
+
+
+@check(
+    "nvidia.vbios.uniform",
+    category="reliability",
+    severity="low",
+    criteria=("rel-passive-suite",),
+    why="Nodes with other GPU firmware behave differently under power and thermal limits, and hide known faults.",
+    fix="Ask the provider to bring all boards of one product to the same firmware.",
+)
+def vbios_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
+    """Warns when GPUs of one product carry different VBIOS versions on different nodes."""
+    images: dict[str, dict[str, str]] = {}
+    for node, smi in fleet.items():
+        for product in {gpu.name for gpu in smi.gpus if gpu.name}:
+            versions = {gpu.vbios for gpu in smi.gpus if gpu.name == product and gpu.vbios}
+            images.setdefault(product, {})[node] = ", ".join(sorted(versions))
+    if not images:
+        return skip("no NVIDIA GPU")
+    texts = [
+        f"{product}: {'; '.join(_kinds(found))}" for product, found in images.items() if len(set(found.values())) > 1
+    ]
+    if texts:
+        return warn(f"different VBIOS: {shown(texts)}", seen=texts)
+    return ok(f"one VBIOS per product on {len(fleet)} nodes")
+
+
+@check(
+    "nvidia.gpu.count_uniform",
+    category="reliability",
+    severity="high",
+    criteria=("exp-hc-off-bus", "rel-passive-suite"),
+    why="A node with fewer GPUs than its neighbours has usually lost one without any error.",
+    fix="Look for the absent GPU on the odd nodes: `lspci -d 10de:` and `journalctl -k`.",
+)
+def count_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
+    """Warns when nodes with the same product have different numbers of GPUs."""
+    counts: dict[str, dict[str, str]] = {}
+    for node, smi in fleet.items():
+        names = {gpu.name for gpu in smi.gpus if gpu.name}
+        if len(names) == 1:
+            counts.setdefault(names.pop(), {})[node] = f"{len(smi.gpus)} GPUs"
+    if not counts:
+        return skip("no node with one kind of NVIDIA GPU")
+    texts = [
+        f"{product}: {'; '.join(_kinds(found))}" for product, found in counts.items() if len(set(found.values())) > 1
+    ]
+    if texts:
+        return warn(f"different numbers of GPUs: {shown(texts)}", seen=texts)
+    return ok(f"the same number of GPUs per product on {len(fleet)} nodes")

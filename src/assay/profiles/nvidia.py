@@ -1,0 +1,76 @@
+"""Numbers for NVIDIA GPUs: boards, idle power, error counts, temperatures."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar
+
+from msgspec import Struct
+
+from assay.model import Bar
+from assay.profiles import Profile
+from assay.profiles.host import Number
+
+
+class GpuBoard(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many GPUs of a product a machine holds: whole machines (`bare`) and guests that get a part of one."""
+
+    match: str
+    bare: tuple[int, ...]
+    guest: tuple[int, ...]
+
+
+class IdleCeiling(Struct, frozen=True, forbid_unknown_fields=True):
+    """Power that an idle GPU of a product stays under; None = the source gives none for it."""
+
+    match: str
+    watts: float | None = None
+
+
+class NvidiaBars(Profile, frozen=True):
+    """Bars of the NVIDIA rules. In lists, the first entry whose `match` is in the product name counts."""
+
+    file: ClassVar[str] = "nvidia.toml"
+
+    boards_source: str
+    boards_date: str
+    boards: tuple[GpuBoard, ...]
+    idle_source: str
+    idle_date: str
+    idle: tuple[IdleCeiling, ...]
+    shared_slot: tuple[str, ...]
+    idle_memory_mib: Number
+    stalled_util_pct: Number
+    stalled_power_share: Number
+    dram_correctable: Number
+    sram_correctable: Number
+    remapped_warn: Number
+    remapped_fail: Number
+    retired_warn: Number
+    retired_fail: Number
+    thermal_margin_c: Number
+    hot_warn_c: Number
+    hot_fail_c: Number
+    busy_util_pct: Number
+    pcie_replays: Number
+
+    def board_bar(self, text: str) -> Bar:
+        """A bar out of the table of boards."""
+        return Bar(text, f"{self.boards_source} ({self.boards_date})")
+
+    def idle_bar(self, watts: float) -> Bar:
+        """A bar out of the table of idle power."""
+        return Bar(f"<= {watts:g} W", f"{self.idle_source} ({self.idle_date})")
+
+
+@lru_cache(maxsize=256)
+def board_of(profile: NvidiaBars, name: str) -> GpuBoard | None:
+    """The board that carries a product, None for single cards and unknown products."""
+    found = next((board for board in profile.boards if board.match in name), None)
+    return found if found and found.bare else None
+
+
+@lru_cache(maxsize=256)
+def idle_watts(profile: NvidiaBars, name: str) -> float | None:
+    """The idle ceiling of a product, None where the source gives none."""
+    return next((entry.watts for entry in profile.idle if entry.match in name), None)
