@@ -21,7 +21,8 @@ _BDF = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$", re.
 _ROW = re.compile(r"^GPU(\d+)\s+(\S+)\s+(.*)$")
 _RATE = re.compile(r"(N/A|[\d.]+)(?:\s*[GM]b/s)?")
 _CARD = re.compile(
-    r"^\|\s*([0-9a-f:]+\.[0-9a-f])\s+(.+?)\s*\|\s*(N/A|\d+ %)\s+(N/A|\d+ \S*C)\s+(\S+)\s+(N/A|[\d.]+)/(N/A|[\d.]+) W\s*\|$",
+    r"^\|\s*([0-9a-f:]+\.[0-9a-f])\s+(.+?)\s*"
+    r"\|\s*(N/A|\d+ %)\s+(N/A|\d+ \S*C)\s+(\S+)\s+(N/A|[\d.]+)/(N/A|[\d.]+) W\s*\|$",
     re.IGNORECASE,
 )
 _CARD_2 = re.compile(r"^\|\s*(\d+)\s+(\S+)\s+(\S+)\s+(\S+)\s*\|\s*(N/A|\d+ %)\s+(.*?)\s+(\d+)/(\d+) MB\s*\|$")

@@ -52,6 +52,7 @@ def _not_judged(topology: NvidiaTopology, nvlink: NvLinks, profile: Interconnect
     "gpu.topology.nic",
     category="networking",
     severity="medium",
+    criteria=("life-gpudirect-ready",),
     why="A GPU without a NIC beside it sends its data through the CPU: GPUDirect RDMA slows down or stops.",
     fix="Move NICs to the slots beside the GPUs; in virtual machines pass the PCI topology on or give NCCL its file.",
 )

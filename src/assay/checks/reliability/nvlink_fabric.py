@@ -117,7 +117,7 @@ def manager_log(
     "imex.running",
     category="reliability",
     severity="high",
-    criteria=("rel-passive-suite",),
+    criteria=("orch-computedomain", "rel-passive-suite"),
     why="Without IMEX the GPUs of different trays share no memory, and NCCL silently leaves NVLink for the network.",
     fix="`systemctl status nvidia-imex`; its nodes_config.cfg must list every tray. On Kubernetes use ComputeDomains.",
 )
@@ -140,7 +140,7 @@ def imex_running(imex: Imex | Missing, nvlink: NvLinks, profile: Interconnect) -
     "imex.domain",
     category="reliability",
     severity="high",
-    criteria=("rel-passive-suite",),
+    criteria=("orch-computedomain", "rel-passive-suite"),
     why="One tray that is not connected, or of another version, keeps jobs from spanning the NVLink domain.",
     fix="`nvidia-imex-ctl -N` names the tray; give all trays one version and nodes_config.cfg, then restart it.",
 )
@@ -172,7 +172,7 @@ def _domain_faults(imex: Imex) -> list[str]:
     "imex.channels",
     category="reliability",
     severity="medium",
-    criteria=("rel-passive-suite",),
+    criteria=("orch-computedomain", "rel-passive-suite"),
     why="Programs share memory across trays through an IMEX channel: without one NCCL cannot use the NVLink domain.",
     fix="Load the driver with NVreg_CreateImexChannel0=1, or let the scheduler create a channel per job.",
 )
@@ -189,7 +189,7 @@ def imex_channels(imex: Imex, nvlink: NvLinks, profile: Interconnect) -> Verdict
     "imex.version.uniform",
     category="reliability",
     severity="medium",
-    criteria=("rel-passive-suite",),
+    criteria=("orch-computedomain", "rel-passive-suite"),
     why="Trays with different IMEX versions refuse to connect (!V! in nvidia-imex-ctl -N).",
     fix="Install one driver and IMEX version on all trays of the rack.",
 )
