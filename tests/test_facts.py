@@ -36,7 +36,7 @@ def contains(got: Any, want: Any) -> bool:
     if isinstance(want, dict):
         return isinstance(got, dict) and all(k in got and contains(got[k], v) for k, v in want.items())
     if isinstance(want, list):
-        return isinstance(got, list) and len(got) == len(want) and all(map(contains, got, want))
+        return isinstance(got, list | tuple) and len(got) == len(want) and all(map(contains, got, want))
     if isinstance(want, float):
         return got == pytest.approx(want)
     return bool(got == want)

@@ -3,7 +3,17 @@
 import subprocess
 import sys
 
-HEAVY = ("jinja2", "sqlite3", "asyncio", "ClusterShell", "assay.facts", "assay.checks", "assay.audit", "rich", "msgspec")
+HEAVY = (
+    "jinja2",
+    "sqlite3",
+    "asyncio",
+    "ClusterShell",
+    "assay.facts",
+    "assay.checks",
+    "assay.audit",
+    "rich",
+    "msgspec",
+)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -48,5 +48,5 @@ def selected(checks: Mapping[str, Check], wanted: Selection, without: Iterable[s
 
 def probes(checks: Iterable[Check], sources: Mapping[str, Source], *, everything: bool) -> list[Probe]:
     """The probes whose facts these checks read; all of them for a full audit, since evidence outlives the rules."""
-    needed = frozenset().union(*(check.needs for check in checks))
+    needed = {kind for check in checks for kind in check.needs}
     return [s.probe for name, s in sources.items() if everything or s.fact in needed or name in ALWAYS]

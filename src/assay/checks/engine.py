@@ -52,7 +52,7 @@ def judge(
     rules = list(rules)
     per_node = [r for r in rules if r.scope == "node"]
     fleet = [r for r in rules if r.scope == "fleet"]
-    wanted = frozenset().union(*(r.needs for r in fleet)) if fleet else frozenset()
+    wanted = dict.fromkeys(kind for r in fleet for kind in r.needs)
     fixed = {r.id: _fixed(r, profiles, when) for r in rules}
     groups: dict[str, dict[tuple[Any, ...], _Group]] = {r.id: {} for r in per_node}
     kept: dict[type[Fact], dict[str, Fact | Missing]] = {t: {} for t in wanted}
@@ -144,7 +144,7 @@ def _fleet_finding(  # noqa: PLR0913, PLR0917 - one place that knows the fleet's
             gap = max(gaps.values(), key=lambda m: m.status is Status.UNKNOWN)
         arguments.append(Fleet(there, gaps))
     verdict = missing(gap) if gap else _ask(rule, arguments)
-    evidence = tuple(e for kind in sorted(rule.needs, key=str) for e in sources[kind])[:EVIDENCE_LIMIT]
+    evidence = tuple(e for kind in rule.needs for e in sources[kind])[:EVIDENCE_LIMIT]
     finding = _build(rule, verdict, fold(nodes), len(nodes), evidence)
     return msgspec.structs.replace(finding, seen_nodes=seen, expected_nodes=count)
 

@@ -51,7 +51,10 @@ class Parameter(Struct, frozen=True):
 
 
 class Check(Struct, frozen=True):
-    """A rule and everything `assay explain` says about it. `required` = no verdict of the audit without it."""
+    """A rule and everything `assay explain` says about it.
+
+    `required` = no verdict of the audit without it; `needs` = the facts it reads, in the order of its parameters.
+    """
 
     id: str
     category: Category
@@ -65,16 +68,12 @@ class Check(Struct, frozen=True):
     required: bool
     rule: Rule
     parameters: tuple[Parameter, ...]
+    needs: tuple[type[Fact], ...]
 
     @property
     def scope(self) -> Literal["node", "fleet"]:
         """Fleet rules run once over all nodes."""
         return "fleet" if any(p.kind == "fleet" for p in self.parameters) else "node"
-
-    @property
-    def needs(self) -> frozenset[type[Fact]]:
-        """The fact types this rule reads."""
-        return frozenset(p.type for p in self.parameters if p.kind in ("fact", "optional", "fleet"))
 
 
 def check(  # noqa: PLR0913 - the metadata of a check is its documentation
@@ -94,9 +93,11 @@ def check(  # noqa: PLR0913 - the metadata of a check is its documentation
     def register(rule: Rule) -> Rule:
         if name in _REGISTRY or not rule.__doc__:
             raise TypeError(f"{name}: a check has a unique name and a docstring that says how it judges")
+        wiring = _wiring(rule)
+        needs = dict.fromkeys(p.type for p in wiring if p.kind in ("fact", "optional", "fleet"))
         _REGISTRY[name] = Check(
             name, category, criteria, severity, why, inspect.cleandoc(rule.__doc__), fix, refs, lifecycle,
-            required, rule, _wiring(rule),
+            required, rule, wiring, tuple(needs),
         )  # fmt: skip
         return rule
 

@@ -13,7 +13,7 @@ from assay.audit.collect import Progress, fill
 from assay.audit.judgement import exit_code
 from assay.audit.plan import Plan, make_plan
 from assay.audit.select import Selection
-from assay.cli.output import check_outputs, emit, fail_option, output_options
+from assay.cli.output import check_outputs, emit, fail_option, keep, output_options
 from assay.cli.status import status_line
 from assay.cli.target import chosen_target, method_profiles, selection_options
 from assay.cli.where import run_paths, runs_directory
@@ -59,7 +59,7 @@ def command(
     with status_line(f"audit {plan.target.name}") as progress:
         _collect(run, plan, progress)
     judgement = judging.judge_run(run, profiles, selection, folder(plan.target.kind))
-    judging.keep(run, judgement)
+    keep(run, judgement)
     emit(judgement, run, as_json=as_json, files=output, verbose=verbose)
     ctx.exit(exit_code(judgement, fail_on))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from assay.audit import judge as judging
+from assay.cli.output import keep
 from assay.cli.target import method_profiles
 from assay.cli.where import open_run
 from assay.launch.nodes import folder
@@ -21,5 +22,5 @@ def command(run: str, output: str | None) -> None:
     """Pack RUN (default: the last one) into one file; every verb that takes a run reads it."""
     opened = open_run(run)
     seal(opened.path)
-    judging.keep(opened, judging.judge_run(opened, method_profiles(None), fold=folder(opened.info.target.kind)))
+    keep(opened, judging.judge_run(opened, method_profiles(None), fold=folder(opened.info.target.kind)))
     click.echo(export(opened, Path(output or opened.info.id + SUFFIX)))

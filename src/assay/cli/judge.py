@@ -7,7 +7,7 @@ import click
 from assay.audit import judge as judging
 from assay.audit.judgement import exit_code
 from assay.audit.select import Selection
-from assay.cli.output import check_outputs, emit, fail_option, output_options
+from assay.cli.output import check_outputs, emit, fail_option, keep, output_options
 from assay.cli.target import method_profiles, selection_options
 from assay.cli.where import open_run
 from assay.launch.nodes import folder
@@ -34,6 +34,6 @@ def command(
     opened = open_run(run)
     judgement = judging.judge_run(opened, method_profiles(method), selection, folder(opened.info.target.kind))
     if method is None and selection.everything:
-        judging.keep(opened, judgement)
+        keep(opened, judgement)
     emit(judgement, opened, as_json=as_json, files=output, verbose=verbose)
     ctx.exit(exit_code(judgement, fail_on))

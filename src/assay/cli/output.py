@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
+from assay.audit import judge
 from assay.audit.judgement import Judgement, to_json
-from assay.errors import AssayError, UsageError
+from assay.errors import AssayError, StoreError, UsageError
 from assay.run.store import Run
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,6 +70,14 @@ def emit(judgement: Judgement, run: Run, *, as_json: bool, files: tuple[str, ...
     for file in files:
         write_text(Path(file), rendered(judgement, run, file))
         click.echo(f"written: {file}", err=True)
+
+
+def keep(run: Run, judgement: Judgement) -> None:
+    """Store the judgement in the run; where there is no room for it, say so and go on: it is derived."""
+    try:
+        judge.keep(run, judgement)
+    except StoreError as e:
+        click.echo(f"assay: {e.message}\n       {e.hint}", err=True)
 
 
 def rendered(judgement: Judgement, run: Run, file: str) -> str:
