@@ -20,6 +20,7 @@ from assay.profiles.minimum_versions import Affected, Component, Floor, MinimumV
 from assay.profiles.minimums_store import describe, import_table, read_table
 
 TABLE = Profiles().get(MinimumVersions)
+EMPTY = "source = 'x'\ngenerated = 2026-01-01\npolicy = {grace_days = 3, max_age_days = 10}\n[components]\n"
 SHIPPED = Profiles().text(MinimumVersions.file)
 LATE = When(1796083200.0)
 CLEAN = {"1.3.6", "1.4.3", "1.5.0-rc.3"}
@@ -136,7 +137,7 @@ def test_shipped_table_is_readable_throughout_and_carries_no_placeholder() -> No
 
 @pytest.mark.parametrize("text", [
     "", "source = 'x'\n", "not toml [",
-    "source='x'\ngenerated=2026-01-01\n[policy]\ngrace_days=3\nmax_age_days=10\n[components]\n",
+    EMPTY,
     SHIPPED.replace("generated = 2026-10-26", 'generated = "last week"'), SHIPPED.replace('"29.9.2"', '"newest"'),
     SHIPPED.replace("[components.docker]", "[components.docker]\nfloor = 1"), SHIPPED[: len(SHIPPED) // 2] + "[[",
 ])  # fmt: skip

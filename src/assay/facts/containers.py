@@ -125,11 +125,13 @@ def containerd(raw: RawFact) -> Containerd | Missing:
                 ),
             ),
         ),
-    )
+    ),
+    sees_missing=True,
 )
 def oci_runtimes(raw: RawFact) -> OciRuntimes | Missing:
     """Asks each runc for its version: several are common (package, Kubernetes installer, rancher)."""
-    return OciRuntimes(found=tuple(_runtime(read) for read in raw.every("runc") if read.argv))
+    found = tuple(_runtime(read) for read in raw.every("runc") if read.argv and read.argv[0] != "{}")
+    return OciRuntimes(found=found) if found else Missing("absent", "no runc in the usual places")
 
 
 def _runtime(read: Read) -> OciRuntime:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from assay.facts.source import source
-from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, Stat
+from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, ReadState, Stat
 
 _CLIENT = re.compile(r"^(?:Docker|podman) version (\S+?)(?:, build (\S+))?$", re.MULTILINE)
 _PAIR = re.compile(r"^( *)([A-Za-z][\w /().-]*?):(?: (.*))?$")
@@ -53,26 +53,38 @@ class DockerHost(Fact, frozen=True):
     config_error: str = ""
 
 
+_SOCKETS = ("/run/docker.sock", "/var/run/docker.sock")
+
+
 @source(
-    Probe("container.docker", (Exec("info", ("docker", "info", "--format", "{{json .}}"), timeout_s=5.0),)),
+    Probe(
+        "container.docker",
+        (Exec("info", ("docker", "info", "--format", "{{json .}}"), timeout_s=5.0), Stat("socket", _SOCKETS)),
+    ),
     sees_missing=True,
 )
 def docker_engine(raw: RawFact) -> DockerEngine | Missing:
-    """The engine's own account; an answer with server errors is none, whatever the exit code."""
+    """The engine's own account; an answer with server errors, or one of a client alone, is none."""
     read = raw.read("info")
-    if read.state == "absent":
+    engine = docker_info_json(read.out) if read.out.lstrip().startswith("{") else DockerEngine()
+    if engine.server_version and not engine.server_errors:
+        return engine
+    said = [*engine.server_errors, *read.err.strip().splitlines()]
+    return _no_engine(raw, read.state, said[0][:200] if said else "")
+
+
+def _no_engine(raw: RawFact, state: ReadState, said: str) -> Missing:
+    if state == "absent":
         return Missing("absent", "docker: not found")
-    if read.state == "timed-out":
+    if state == "timed-out":
         return Missing("timed-out", "docker info: the engine did not answer in time")
-    said = read.out + read.err
-    if "permission denied" in said or read.state == "denied":
+    if state == "denied" or "permission denied" in said:
         return Missing("denied", "this user may not talk to the docker engine")
-    if not read.out.lstrip().startswith("{"):
-        return Missing("failed", f"docker info: {(read.err.strip() or 'no answer').splitlines()[-1][:200]}")
-    engine = docker_info_json(read.out)
-    if engine.server_errors:
-        return Missing("failed", f"docker info: {engine.server_errors[0][:200]}")
-    return engine if engine.server_version else Missing("not-applicable", "docker here is not the docker engine")
+    if any(r.key == "socket" and r.state == "absent" for r in raw.reads):
+        return Missing("absent", "no docker engine: its socket does not exist")
+    if said:
+        return Missing("failed", f"docker info: {said}")
+    return Missing("not-applicable", "docker here is not the docker engine")
 
 
 @source(
@@ -81,7 +93,7 @@ def docker_engine(raw: RawFact) -> DockerEngine | Missing:
         (
             Exec("client", ("docker", "--version"), timeout_s=5.0),
             Files("config", ("/etc/docker/daemon.json",)),
-            Stat("socket", ("/run/docker.sock", "/var/run/docker.sock")),
+            Stat("socket", _SOCKETS),
         ),
     )
 )

@@ -123,6 +123,8 @@ def named_cves(kernel: Kernel, packages: Packages | Missing, table: MinimumVersi
 )
 def security_update(kernel: Kernel, packages: Packages | Missing, table: MinimumVersions, at: When) -> Verdict:
     """Holds the running Ubuntu kernel against the newest security update of its series that the table names."""
+    if ubuntu_package(kernel, packages) is None:
+        return skip(f"kernel {kernel.release} is none of Ubuntu's")
     running = _running(kernel, packages, table)
     if isinstance(running, Verdict):
         return running
