@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from assay.facts import ib_tools, infiniband, lspci, mlx_tools, net_tools
-from assay.facts.rails import rails
 
 FIELD = Path(__file__).resolve().parents[3] / "shared/field"
 FOLDERS = ("lspci", "infiniband", "sysfs-infiniband", "mlx-tools", "ethtool-ip-rdma")
@@ -100,7 +99,7 @@ def ibstat_view(text: str) -> View:
         for d in found.devices
     ]
     down = [d.name for d in found.devices if not all(p.active for p in d.ports)]
-    compute = {d.name for d in rails(found.devices)}
+    compute = {d.name for d in found.rails}
     one = found.devices[0]
     return {
         "cas": cas, "ca_count": len(cas), "down": down, "compute_rails_down": [n for n in down if n in compute],

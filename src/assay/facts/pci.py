@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct, field
@@ -64,7 +65,7 @@ class PciDevice(Struct, frozen=True, kw_only=True):
         return self.kind[:4] == "0604"
 
 
-class PciTree(Fact, frozen=True):
+class PciTree(Fact, frozen=True, dict=True):
     """Address -> device, of the classes that matter (no host bridges, no uncore). `acs` = could ACS be read."""
 
     devices: dict[str, PciDevice] = field(default_factory=dict)
@@ -72,9 +73,15 @@ class PciTree(Fact, frozen=True):
     acs_reason: str = ""
     uptime_s: float | None = None
 
-    def of(self, what: Literal["gpu", "nic", "bridge"]) -> Iterator[tuple[str, PciDevice]]:
-        """Physical functions of one sort."""
-        return ((a, d) for a, d in self.devices.items() if getattr(d, what) and not d.virtual)
+    @cached_property
+    def gpus(self) -> dict[str, PciDevice]:
+        """Physical GPUs by address."""
+        return {a: d for a, d in self.devices.items() if d.gpu and not d.virtual}
+
+    @cached_property
+    def nics(self) -> dict[str, PciDevice]:
+        """Physical network cards by address."""
+        return {a: d for a, d in self.devices.items() if d.nic and not d.virtual}
 
 
 @source(

@@ -7,7 +7,6 @@ from assay.checks.verdict import fail, ok, skip, unknown, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevices
 from assay.facts.nvidia import NvidiaDriver
-from assay.facts.rails import rails
 from assay.facts.rdma_stack import RdmaStack
 from assay.model import Missing, Verdict
 from assay.profiles.network import Network
@@ -30,7 +29,7 @@ def path(
 
     Fails when neither is there. For AMD GPUs a registered peer client passes; without one dma-buf cannot be told.
     """
-    if not gpus.any or not rails(rdma.devices):
+    if not gpus.any or not rdma.rails:
         return skip("no GPU together with an active RDMA port")
     if not gpus.nvidia:
         return _amd(stack)
@@ -64,7 +63,7 @@ def _amd(stack: RdmaStack) -> Verdict:
 )
 def gdrcopy(gpus: GpuPresence, rdma: RdmaDevices, stack: RdmaStack) -> Verdict:
     """Warns when a node with NVIDIA GPUs and RDMA lacks the gdrdrv module or, with it, the library."""
-    if not gpus.nvidia or not rails(rdma.devices):
+    if not gpus.nvidia or not rdma.rails:
         return skip("no NVIDIA GPU together with an active RDMA port")
     module = stack.gdrcopy_device or "gdrdrv" in stack.modules
     if not module:

@@ -13,7 +13,6 @@ from assay.facts.infiniband import RdmaDevices
 from assay.facts.nccl import NcclSetup
 from assay.facts.netdev import NetDevices
 from assay.facts.packages import Packages
-from assay.facts.rails import rails
 from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
 from assay.profiles.network import Network
@@ -24,7 +23,7 @@ _AMD_PACKAGES = ("rccl", "librccl1", "rccl-dev")
 
 
 def _rails_of(rdma: RdmaDevices | Missing) -> tuple[str, ...]:
-    return () if isinstance(rdma, Missing) else tuple(d.name for d in rails(rdma.devices))
+    return () if isinstance(rdma, Missing) else tuple(d.name for d in rdma.rails)
 
 
 def _version(setup: NcclSetup, packages: Packages | Missing, kind: str) -> str | None:
@@ -235,7 +234,7 @@ def gid(setup: NcclSetup, rdma: RdmaDevices, packages: Packages | Missing, bars:
 
     Where it is not set, NCCL 2.21 and later choose by themselves; older ones take index 0, which is not RoCE v2.
     """
-    compute = () if not rdma.devices else rails(rdma.devices)
+    compute = () if not rdma.devices else rdma.rails
     if not compute or fabric_of(compute) != "RoCE":
         return skip("no active RoCE port")
     index = setup.setting("NCCL_IB_GID_INDEX")
@@ -275,7 +274,7 @@ def plugin(
     machine: Virtualisation | Missing,
 ) -> Verdict:  # fmt: skip
     """Fails on GPUs with EFA and no OFI plug-in; warns on Google Cloud machines when its plug-in is not found."""
-    compute = () if isinstance(rdma, Missing) else rails(rdma.devices)
+    compute = () if isinstance(rdma, Missing) else rdma.rails
     fabric = fabric_of(compute) if compute else ""
     gve = isinstance(nets, NetDevices) and any(d.driver == "gve" for d in nets.devices.values())
     google = isinstance(machine, Virtualisation) and machine.cloud == "gcp"
@@ -338,7 +337,7 @@ def profiler(setup: NcclSetup) -> Verdict:
 )
 def hpcx(setup: NcclSetup, gpus: GpuPresence, rdma: RdmaDevices) -> Verdict:
     """Warns when a GPU node with InfiniBand or RoCE has no HPC-X in the usual places."""
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     if not gpus.any or not compute or fabric_of(compute) not in ("InfiniBand", "RoCE"):
         return skip("no GPU with InfiniBand or RoCE")
     if not setup.hpcx:
@@ -356,7 +355,7 @@ def hpcx(setup: NcclSetup, gpus: GpuPresence, rdma: RdmaDevices) -> Verdict:
 )
 def qps(setups: Fleet[NcclSetup], rdma: Fleet[RdmaDevices], bars: Network) -> Verdict:
     """Warns when more nodes with RoCE than the bar run with one queue pair per connection."""
-    roce = [n for n, r in rdma.items() if (c := rails(r.devices)) and fabric_of(c) == "RoCE"]
+    roce = [n for n, r in rdma.items() if (c := r.rails) and fabric_of(c) == "RoCE"]
     if len(roce) <= bars.qps_nodes.value:
         return skip(f"{len(roce)} nodes with RoCE: small enough for the default")
     few = [n for n in roce if n in setups and setups[n].setting("NCCL_IB_QPS_PER_CONNECTION") in (None, "1")]

@@ -24,7 +24,7 @@ def _some(items: list[str]) -> str:
 
 
 def _wide_nics(tree: PciTree, lanes: float) -> list[str]:
-    return [a for a, d in tree.of("nic") if (d.max_width or 0) >= lanes]
+    return [a for a, d in tree.nics.items() if (d.max_width or 0) >= lanes]
 
 
 def gpu_nic_bridges(tree: PciTree, lanes: float) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def gpu_nic_bridges(tree: PciTree, lanes: float) -> tuple[str, ...]:
         for depth, bridge in enumerate(tree.devices[nic].parents):
             nearest[bridge] = min(nearest.get(bridge, (depth, nic)), (depth, nic))
     bridges: dict[str, None] = {}
-    for gpu, device in tree.of("gpu"):
+    for gpu, device in tree.gpus.items():
         common = next((b for b in device.parents if b in nearest), None)
         if common:
             bridges.update(dict.fromkeys(switch_path(tree, gpu, nearest[common][1])))
@@ -55,7 +55,7 @@ def acs(tree: PciTree, machine: Virtualisation | Missing, bars: Network) -> Verd
 
     Fails when one of them redirects requests or completions; warns when it also lets translated requests pass.
     """
-    if not any(True for _ in tree.of("gpu")):
+    if not tree.gpus:
         return skip("no GPU")
     bridges = gpu_nic_bridges(tree, bars.nic_lanes.value)
     if _guest(machine):
@@ -84,7 +84,7 @@ def _acs_verdict(bits: dict[str, tuple[str, ...]], bars: Network) -> Verdict:
 def _ends(tree: PciTree, lanes: float) -> Iterator[tuple[str, str, PciDevice, PciDevice]]:
     """Links of GPUs and of NICs with at least `lanes`, to the root: (sort, lower address, lower end, upper end)."""
     seen: set[str] = set()
-    for sort, devices in (("GPU", tree.of("gpu")), ("NIC", tree.of("nic"))):
+    for sort, devices in (("GPU", tree.gpus.items()), ("NIC", tree.nics.items())):
         for address, device in devices:
             if sort == "NIC" and (device.max_width or 0) < lanes:
                 continue
@@ -125,7 +125,7 @@ def width(tree: PciTree, machine: Virtualisation | Missing, bars: Network) -> Ve
 
 def _siblings(tree: PciTree) -> Verdict:
     best: dict[tuple[str, str], int] = {}
-    devices = [(a, d) for a, d in chain(tree.of("gpu"), tree.of("nic")) if d.width]
+    devices = [(a, d) for a, d in chain(tree.gpus.items(), tree.nics.items()) if d.width]
     for _, d in devices:
         best[d.vendor, d.device] = max(best.get((d.vendor, d.device), 0), d.width or 0)
     narrow = [f"{a} x{d.width}" for a, d in devices if (d.width or 0) < best[d.vendor, d.device]]

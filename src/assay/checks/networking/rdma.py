@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
 from assay.facts.gpu_presence import GpuPresence
-from assay.facts.infiniband import RdmaDevice, RdmaDevices
+from assay.facts.infiniband import RdmaDevice, RdmaDevices, top_rate
 from assay.facts.netdev import NetDevices
-from assay.facts.rails import rails, top_rate
 from assay.model import Missing, Verdict
 from assay.profiles.network import Network
 
@@ -60,7 +59,7 @@ def fabric_class(
         if isinstance(nets, NetDevices) and any(d.driver == "gve" for d in nets.devices.values()):
             return skip("gVNIC without RDMA devices: GPU traffic goes through GPUDirect-TCPX or TCPXO")
         return warn(f"{count} GPUs and no RDMA device", seen=0, bar=bars.gpus_with_fabric.bar)
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     if not compute:
         return skip("RDMA devices are there, none of their ports is active", "absent")
     name = fabric_of(compute)
@@ -83,7 +82,7 @@ def ports(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
 
     The compute network is the largest set of like devices at the highest rate; unused front-end ports do not count.
     """
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     if not compute:
         own = [d for d in rdma.devices if not d.virtual]
         if gpus_of(gpus) and own:
@@ -108,7 +107,7 @@ def ports(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
 )
 def rate(rdma: RdmaDevices) -> Verdict:
     """Fails when an active port of the compute network is slower than the fastest one of its kind on the node."""
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     top = top_rate(compute)
     if top is None:
         return skip("no active RDMA port")
@@ -132,7 +131,7 @@ def count(rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
     NICs are all devices of the compute network's type at its rate, whatever board they are.
     """
     total = gpus_of(gpus)
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     if not total or not compute:
         return skip("no GPUs, or no active RDMA port")
     alike = {d.name for d in compute} | {
@@ -158,7 +157,7 @@ def uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
     """Passes when all nodes with a compute network have the same number of NICs at the same rate; fails otherwise."""
     shapes: dict[tuple[int, float], list[str]] = {}
     for node, rdma in fleet.items():
-        compute = rails(rdma.devices)
+        compute = rdma.rails
         if compute:
             shapes.setdefault((len(compute), top_rate(compute) or 0), []).append(node)
     if not shapes:
@@ -233,7 +232,7 @@ def firmware_uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
 )
 def naming(rdma: RdmaDevices) -> Verdict:
     """Warns when a compute device has a name that is neither the driver's nor a persistent one of rdma-core."""
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     odd = [d.name for d in compute if not _NAMES.match(d.name)]
     if not compute:
         return skip("no active RDMA port")
@@ -252,7 +251,7 @@ def naming(rdma: RdmaDevices) -> Verdict:
 )
 def uverbs(rdma: RdmaDevices) -> Verdict:
     """Fails when a compute device has no /dev/infiniband/uverbs file or this user may not read and write it."""
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     if not compute:
         return skip("no active RDMA port")
     absent = [d.name for d in compute if d.uverbs is None or d.uverbs_access is None]

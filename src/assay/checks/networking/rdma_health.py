@@ -7,7 +7,6 @@ from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, ok, skip, unknown, warn
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, RdmaPort
 from assay.facts.netdev import NetDevice, NetDevices
-from assay.facts.rails import rails
 from assay.model import Verdict
 from assay.profiles.network import Network
 
@@ -17,11 +16,11 @@ _HOUR = 3600.0
 
 
 def _counted(rdma: RdmaDevices) -> list[tuple[RdmaDevice, RdmaPort]]:
-    return [(d, p) for d in rails(rdma.devices) for p in d.ports if p.counters]
+    return [(d, p) for d in rdma.rails for p in d.ports if p.counters]
 
 
 def _no_counters(rdma: RdmaDevices) -> Verdict:
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     if not compute:
         return skip("no active RDMA port")
     if compute[0].driver == "efa":
@@ -80,7 +79,7 @@ def flaps(rdma: RdmaDevices, bars: Network) -> Verdict:
 def _pkeys(rdma: RdmaDevices) -> dict[tuple[str, ...], list[str]]:
     """Sets of partition keys of the InfiniBand rails -> devices."""
     found: dict[tuple[str, ...], list[str]] = {}
-    for d in rails(rdma.devices):
+    for d in rdma.rails:
         for p in d.ports:
             if p.link_layer == "InfiniBand" and p.active and d.driver not in ("hfi1", "efa"):
                 found.setdefault(tuple(sorted(p.pkeys)), []).append(d.name)
@@ -152,7 +151,7 @@ def partition(rdma: RdmaDevices) -> Verdict:
 
 
 def _roce(rdma: RdmaDevices) -> tuple[RdmaDevice, ...]:
-    compute = rails(rdma.devices)
+    compute = rdma.rails
     return compute if compute and fabric_of(compute) == "RoCE" else ()
 
 
