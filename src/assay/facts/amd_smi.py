@@ -85,12 +85,16 @@ class AmdGpu(Struct, frozen=True, kw_only=True):
 
 
 class AmdGpus(Fact, frozen=True):
-    """All AMD GPUs of a node. `driver_version` is amdgpu's own number, "" for the one in the kernel."""
+    """All AMD GPUs of a node. `driver_version` is amdgpu's own number, "" for the one in the kernel.
+
+    `hung` = the commands of amd-smi that did not answer in time.
+    """
 
     tool_version: str = ""
     rocm_version: str = ""
     driver_version: str = ""
     gpus: tuple[AmdGpu, ...] = ()
+    hung: tuple[str, ...] = ()
 
 
 def gpus_of(static: str, metric: str = "", listed: str = "", links: str = "") -> tuple[AmdGpu, ...]:
@@ -256,6 +260,7 @@ def amd_smi(raw: RawFact) -> AmdGpus | Missing:
         rocm_version=said.get("rocm", ""),
         driver_version=driver or said.get("driver", ""),
         gpus=gpus_of(static, metric, listed, links),
+        hung=tuple(read.key for read in raw.reads if read.state == "timed-out"),
     )
 
 

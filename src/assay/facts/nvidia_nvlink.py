@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from assay.facts.source import source
+from assay.facts.source import source, why_missing
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
 NvLinkState = Literal["links", "none", "all-inactive", "mig", "unknown"]
@@ -61,6 +61,8 @@ class NvLinks(Fact, frozen=True):
 def nvidia_nvlink(raw: RawFact) -> NvLinks | Missing:
     """Links per GPU, with the error counters where the tool knows them."""
     status = raw.read("status")
+    if status.state != "ok" or status.cut:
+        return why_missing([status]) or Missing("unparsable", "nvidia-smi nvlink: the output was cut off")
     if not sections(status.out):
         words = (status.out + status.err).strip().splitlines()
         return Missing("failed", f"nvidia-smi nvlink: {words[0] if words else 'no GPU'}"[:300])

@@ -87,8 +87,8 @@ def _for_group(file: DeviceFile) -> bool:
     why="The ROCm runtime, not the driver, decides how many GPUs PyTorch finds.",
     fix="Run `rocminfo` as the user: it names the missing group, module or library.",
 )
-def runtime(pci: GpuPciDevices, rocm: Rocm | Missing) -> Verdict:
-    """Fails when rocminfo sees fewer GPUs than amdgpu drives on the PCI bus, or says that it cannot look."""
+def runtime(pci: GpuPciDevices, rocm: Rocm | Missing, devices: AmdDevices | Missing) -> Verdict:
+    """Fails when rocminfo sees fewer GPUs than amdgpu drives and this container was given, or says it cannot look."""
     driven = sum(gpu.driver == "amdgpu" for gpu in pci.amd)
     if not driven:
         return skip("amdgpu drives no GPU")
@@ -102,6 +102,7 @@ def runtime(pci: GpuPciDevices, rocm: Rocm | Missing) -> Verdict:
     seen = len(rocm.gpus)
     if not rocm.agents:
         return unknown("rocminfo is not installed or lists nothing", "too-little")
+    driven = min(driven, len(devices.render)) if isinstance(devices, AmdDevices) and devices.render else driven
     if seen < driven:
         return fail(f"rocminfo sees {seen} of {driven} GPUs", seen=seen, expected=driven)
     return ok(f"rocminfo sees {seen} GPUs", seen=seen)

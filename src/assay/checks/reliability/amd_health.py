@@ -9,7 +9,7 @@ from assay.checks.registry import check
 from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
 from assay.facts.amd_devices import AmdDevices
 from assay.facts.amd_smi import AmdGpu, AmdGpus, RasCount
-from assay.facts.gpu_pci import GpuPciDevices
+from assay.facts.gpu_pci import GpuPciDevices, PciGpu
 from assay.facts.rocm_smi import RocmSmi
 from assay.model import Missing, Verdict
 from assay.profiles.interconnect import Interconnect
@@ -38,7 +38,9 @@ def name_of(gpu: AmdGpu) -> str:
     why="A GPU that is on the PCI bus but that the driver or its tool cannot reach takes every job on the node down.",
     fix="Read `dmesg | grep amdgpu` for that address; reset or reboot the node, and replace a GPU that stays away.",
 )
-def answer(pci: GpuPciDevices, smi: AmdGpus | Missing, old: RocmSmi | Missing) -> Verdict:
+def answer(
+    pci: GpuPciDevices, smi: AmdGpus | Missing, old: RocmSmi | Missing, devices: AmdDevices | Missing
+) -> Verdict:
     """Fails when an AMD GPU on the PCI bus is gone or missing in amd-smi (rocm-smi where amd-smi is not installed)."""
     on_bus = [gpu for gpu in pci.amd if gpu.driver not in _LENT]
     if not on_bus:
@@ -48,11 +50,22 @@ def answer(pci: GpuPciDevices, smi: AmdGpus | Missing, old: RocmSmi | Missing) -
     listed = smi if isinstance(smi, AmdGpus) else old
     if isinstance(listed, Missing):
         return _no_answer(len(on_bus), smi if isinstance(smi, Missing) and smi.kind != "absent" else listed)
-    seen = {gpu.bdf for gpu in listed.gpus}
+    if isinstance(smi, AmdGpus) and smi.hung:
+        return warn(f"amd-smi {', '.join(smi.hung)} did not answer in time", seen=smi.hung)
+    lent = len(devices.render) if isinstance(devices, AmdDevices) else None
+    return _all_listed(on_bus, {gpu.bdf for gpu in listed.gpus}, lent)
+
+
+def _all_listed(on_bus: list[PciGpu], seen: set[str], lent: int | None) -> Verdict:
+    """`lent` = render nodes here: fewer than the GPUs that the driver has mean a container that was given only some."""
     if not any(seen):
-        return unknown("the tool names no PCI address", seen=len(listed.gpus))
-    if lost := [gpu.pci for gpu in on_bus if gpu.pci.lower() not in seen]:
-        return fail(f"{len(lost)} of {len(on_bus)} AMD GPUs are missing in amd-smi: {', '.join(lost)}", seen=lost)
+        return unknown("the tool names no PCI address", seen=len(seen))
+    lost = [gpu for gpu in on_bus if gpu.pci.lower() not in seen]
+    if lost and lent is not None and lent < len(on_bus) and all(gpu.driver for gpu in lost):
+        return skip(f"only {lent} of {len(on_bus)} AMD GPUs were given to this container", "denied")
+    if lost:
+        names = [gpu.pci for gpu in lost]
+        return fail(f"{len(lost)} of {len(on_bus)} AMD GPUs are missing in amd-smi: {', '.join(names)}", seen=names)
     return ok(f"all {len(on_bus)} AMD GPUs answer")
 
 
@@ -70,8 +83,8 @@ def _no_answer(count: int, gap: Missing) -> Verdict:
     why="A board of eight with seven GPUs breaks jobs that expect eight, and is easy to overlook: indices close up.",
     fix="Compare with `lspci -d 1002:`; power-cycle the node, then have the missing module reseated or replaced.",
 )
-def count(smi: AmdGpus, profile: Interconnect) -> Verdict:
-    """Counts physical GPUs by PCI address and compares with the board of that product; partitions count once."""
+def count(smi: AmdGpus, pci: GpuPciDevices | Missing, profile: Interconnect) -> Verdict:
+    """Compares GPUs (by amd-smi or on the PCI bus, whichever is more; partitions once) with the board of the product."""
     found = modules(smi.gpus)
     names = Counter(gpu.product for gpu in found.values())
     board = next((b for b in profile.amd_boards if any(b.match in name for name in names)), None)
@@ -79,14 +92,13 @@ def count(smi: AmdGpus, profile: Interconnect) -> Verdict:
         return skip("no board of a known size")
     if any(name.endswith(" VF") for name in names):
         return skip("a virtual machine shows only the GPUs it was given")
+    there = max(len(found), len(pci.amd) if isinstance(pci, GpuPciDevices) else 0)
     bar = profile.amd_board_bar(f"{board.gpus} GPUs")
-    if len(found) == board.gpus:
-        return ok(f"{len(found)} {board.match}", seen=len(found), bar=bar)
-    if len(found) < board.gpus // 2 or len(found) > board.gpus:
-        return unknown(
-            f"{len(found)} {board.match}: not a whole board, maybe only a part of it was given", "no-reference"
-        )
-    return fail(f"{len(found)} of {board.gpus} {board.match}", seen=len(found), expected=board.gpus, bar=bar)
+    if there == board.gpus:
+        return ok(f"{there} {board.match}", seen=there, bar=bar)
+    if there < board.gpus // 2 or there > board.gpus:
+        return unknown(f"{there} {board.match}: not a whole board, maybe only a part of it was given", "no-reference")
+    return fail(f"{there} of {board.gpus} {board.match}", seen=there, expected=board.gpus, bar=bar)
 
 
 @check(
