@@ -16,7 +16,7 @@ _VERSION = re.compile(
     r"NVRM version:\s*NVIDIA UNIX (Open Kernel Module for )?([\w-]+)(?: Kernel Module)?\s+(\d+(?:\.\d+)+)"
 )
 _PARAM = re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_OPTIONS = re.compile(r"^\s*options\s+nvidia\s+(.+)$", re.MULTILINE)
+_OPTIONS = re.compile(r"^[ \t]*options[ \t]+nvidia[ \t]+(.+)$", re.MULTILINE)
 _OPTION = re.compile(r"NVreg_(\w+)=(\"[^\"]*\"|\S*)")
 _CMDLINE = re.compile(r"\bnvidia\.NVreg_(\w+)=(\S*)")
 _MINOR = re.compile(r"^/dev/nvidia\d+$")

@@ -12,13 +12,14 @@ from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Tree = dict[str, Any]
 
-_LINE = re.compile(r"^( *)(\S.*?) *:(?:[ \t]+(.*))?$")
+_LINE = re.compile(r"^( *)(\S[^\n]*?):(?:[ \t]+(.*))?$")
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
-_CLOCK_LISTS = re.compile(r"<supported_clocks>.*?</supported_clocks>", re.DOTALL)
+_CLOCKS, _CLOCKS_END = "<supported_clocks>", "</supported_clocks>"
 _LOG_END = "</nvidia_smi_log>"
 _ENTITY = re.compile(r"<!ENTITY", re.IGNORECASE)
 _REASON = re.compile(r"^clocks_(?:event|throttle)_reasons?_(?!counters)")
@@ -119,7 +120,7 @@ def xml_tree(text: str) -> SmiTree:
     parser: ET.XMLPullParser[Any] = ET.XMLPullParser(("start",))
     complete = True
     try:
-        parser.feed(_CLOCK_LISTS.sub("", log))
+        parser.feed(_without_clock_lists(log))
         parser.close()
     except ET.ParseError:
         complete = False
@@ -131,6 +132,16 @@ def xml_tree(text: str) -> SmiTree:
     head = {canonical(e.tag): (e.text or "").strip() for e in root if e.tag != "gpu"}
     gpus = tuple(_element_tree(e) | {"id": e.get("id", "")} for e in root if e.tag == "gpu")
     return SmiTree(head, gpus, complete)
+
+
+def _without_clock_lists(text: str) -> str:
+    """The XML without the lists of supported clocks: most of its size, and nobody asks for them."""
+    parts: list[str] = []
+    begin = 0
+    while (start := text.find(_CLOCKS, begin)) >= 0 and (end := text.find(_CLOCKS_END, start)) >= 0:
+        parts.append(text[begin:start])
+        begin = end + len(_CLOCKS_END)
+    return "".join(parts) + text[begin:]
 
 
 def _element_tree(element: ET.Element) -> Tree:
@@ -160,7 +171,9 @@ def text_tree(text: str) -> SmiTree:
                 root = {"id": ""}
                 gpus.append(root)
             _add_line(root, levels, line)
-    return SmiTree(head, tuple(gpus), _whole_text(text, head, gpus))
+    if not (complete := _whole_text(text, head, gpus)) and "\n" in text and not text.endswith("\n"):
+        return replace(text_tree(text[: text.rfind("\n") + 1]), complete=False)  # the last value may be half a value
+    return SmiTree(head, tuple(gpus), complete)
 
 
 def _add_line(root: Tree, levels: list[tuple[int, Tree, str]], line: str) -> None:
@@ -209,7 +222,7 @@ def _whole_text(text: str, head: Tree, gpus: list[Tree]) -> bool:
     return text.endswith("\n") and gpus[-1].keys() == gpus[0].keys()
 
 
-_NUMBER = re.compile(r"^\[?(-?\d+(?:\.\d+)?)\s*(?:x|%|C|W|MHz|MiB|us|mV|KB/s|bank\(s\)|seconds)?\]?$")
+_NUMBER = re.compile(r"^\[?(-?\d{1,18}(?:\.\d+)?)\s*(?:x|%|C|W|MHz|MiB|us|mV|KB/s|bank\(s\)|seconds)?\]?$")
 
 
 def number(value: Any) -> float | None:

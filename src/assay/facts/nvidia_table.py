@@ -14,6 +14,7 @@ from assay.facts.nvidia_errors import smi_failure, smi_name, sysfs_name
 _DRIVER = re.compile(r"(?:Driver Version|KMD Version): *(\d[\d.]*)")
 _SMI = re.compile(r"NVIDIA-SMI +(\d[\d.]*)")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version: *(\d[\d.]*)")
+_WIDEST = 500
 _MODES = r"On|Off|WDDM|TCC|MCDM|N/A|ERR!"
 _NAME_ROW = re.compile(rf"^ *(\d+) +(\S.*?)(?:  *({_MODES}))? *$")
 _BUS_ROW = re.compile(r"^ *([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])(?: +(On|Off|N/A|ERR!))? *$")
@@ -79,7 +80,7 @@ def parse_table(text: str) -> SmiTable:
         if failure is None:
             raise ValueError("not the table of nvidia-smi")
         return SmiTable(complete=False, failure=failure)
-    lines = [line.rstrip() for line in text.splitlines() if line.startswith(("|", "+"))]
+    lines = [line.rstrip() for line in text.splitlines() if line.startswith(("|", "+")) and len(line) <= _WIDEST]
     sections = _sections(lines)
     driver = _DRIVER.search(text) or _SMI.search(text)
     cuda = _CUDA.search(text)

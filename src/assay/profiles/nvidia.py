@@ -58,6 +58,11 @@ class NvidiaBars(Profile, frozen=True):
         """A bar out of the table of boards."""
         return Bar(text, f"{self.boards_source} ({self.boards_date})")
 
+    def ecc_bar(self) -> Bar:
+        """The bars for corrected errors."""
+        dram, sram = self.dram_correctable, self.sram_correctable
+        return Bar(f"<= {dram.value:.0f} DRAM, {sram.value:.0f} SRAM", f"{dram.source} ({dram.date})")
+
     def idle_bar(self, watts: float) -> Bar:
         """A bar out of the table of idle power."""
         return Bar(f"<= {watts:g} W", f"{self.idle_source} ({self.idle_date})")

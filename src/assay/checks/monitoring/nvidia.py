@@ -42,7 +42,8 @@ def profiling(driver: NvidiaDriver) -> Verdict:
 def idle_power(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     """Warns when a GPU without load, process and allocated memory draws more than the ceiling of its class."""
     idle = [gpu for gpu in smi.gpus if gpu.drawn_w is not None and _idle(gpu, bars.idle_memory_mib.value)]
-    judged = [(gpu, watts) for gpu in idle if (watts := idle_watts(bars, gpu.name or "")) is not None]
+    ceilings = {name: idle_watts(bars, name or "") for name in {gpu.name for gpu in idle}}
+    judged = [(gpu, watts) for gpu in idle if (watts := ceilings[gpu.name]) is not None]
     if not judged:
         return skip("no idle ceiling is published for these GPUs" if idle else "no idle GPU that reports its power")
     bar = bars.idle_bar(max(watts for _, watts in judged))

@@ -75,7 +75,7 @@ def temperature(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
         return fail(f"at or above the slowdown temperature: {shown(bad)}", seen=bad, bar=bar)
     if bad := [f"{gpu.pci}: {left:g} C below" for gpu, left in readings if left <= most.value]:
         return warn(f"close to the slowdown temperature: {shown(bad)}", seen=bad, bar=bar)
-    return ok(f"at least {min(left for _, left in readings):g} C below the slowdown temperature", bar=bar)
+    return ok("well below the slowdown temperature", seen=min(left for _, left in readings), bar=bar)
 
 
 def _distances(gpu: NvidiaGpu, hot_c: float) -> list[float]:
@@ -150,7 +150,7 @@ def pcie_replays(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     bar = most.bar(" and ten times the median", "<= ")
     if bad := [f"{gpu.pci}: {number}" for gpu, number in counts if number > most.value and number > 10 * usual]:
         return warn(f"many PCIe replays: {shown(bad)}", seen=bad, bar=bar)
-    return ok(f"at most {max(number for _, number in counts)} PCIe replays", bar=bar)
+    return ok("few PCIe replays", seen=max(number for _, number in counts), bar=bar)
 
 
 @check(

@@ -52,7 +52,7 @@ def uncorrectable(smi: NvidiaSmi) -> Verdict:
     if not known:
         return unknown("no ECC counters although ECC is on", "too-little") if _any_ecc(smi) else skip("no GPU with ECC")
     old = [n for gpu in known if gpu.ecc_aggregate and (n := gpu.ecc_aggregate.uncorrectable)]
-    history = f" ({len(old)} GPUs had some earlier in their life)" if old else ""
+    history = " since the last reset, some earlier" if old else ""
     return ok(f"no uncorrectable ECC errors on {len(known)} GPUs{history}", seen={"earlier": sum(old)})
 
 
@@ -88,10 +88,10 @@ def correctable(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     ]
     if not counts:
         return unknown("no ECC counters although ECC is on", "too-little") if _any_ecc(smi) else skip("no GPU with ECC")
-    bar = bars.dram_correctable.bar()
+    bar = bars.ecc_bar()
     if bad := [f"{gpu.pci}: {number} {name}" for gpu, name, number, most in counts if number > most.value]:
         return warn(f"many corrected ECC errors: {shown(bad)}", seen=bad, bar=bar)
-    return ok(f"at most {max(number for _, _, number, _ in counts)} corrected ECC errors", bar=bar)
+    return ok("few corrected ECC errors", seen=max(number for _, _, number, _ in counts), bar=bar)
 
 
 @check(
