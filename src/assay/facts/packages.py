@@ -15,6 +15,8 @@ CAP = 4 << 20
 _STATE = re.compile(r"[uihrp][nicufhtUFHWT][R ]?$")
 _NVRA = re.compile(r"([A-Za-z0-9_][\w.+-]*)-((?:\d+:)?[\w.+~^]+-[\w.+~^]+)\.([a-z0-9_]+)$")
 _APT = re.compile(r"([a-z0-9][a-z0-9.+-]*)/\S* (\S+) (\S+)(?: \[(.*)\])?$")
+_NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*(?::\w+)?$")
+_DNF = re.compile(r"(\S+)\.(?:x86_64|aarch64|noarch|i686|ppc64le|s390x)\s+((?:\d+:)?[\w.+~^]+-[\w.+~^]+)\s+@?\S+")
 _UPGRADE = re.compile(r"upgradable to: ([^\],]+)")
 _INFO_KEY = re.compile(r"([A-Z][A-Za-z ]+?)\s*: (.*)")
 
@@ -199,6 +201,22 @@ def rpm_all(text: str) -> Packages:
     return rpm_query("".join(f"{name}\t{version}\t\n" for name, version, _ in rows))
 
 
+def dpkg_names(text: str) -> Packages:
+    """`dpkg-query -W` as printed without a format: name[:arch], tab, version; no version = not installed."""
+    rows = [cells for line in text.splitlines() if len(cells := line.split("\t")) == 2 and _NAME.match(cells[0])]
+    if not rows:
+        raise ValueError("no row of dpkg-query -W")
+    return Packages(manager="dpkg", installed={name.split(":")[0]: version for name, version in rows if version})
+
+
+def dnf_list(text: str) -> Packages:
+    """`dnf list --installed` or `yum list installed`: name.arch, version-release, @repository."""
+    rows = [m.groups() for line in text.splitlines() if (m := _DNF.match(line.strip()))]
+    if not rows:
+        raise ValueError("no row of dnf list or yum list")
+    return rpm_query("".join(f"{name}\t{version}\t\n" for name, version in rows))
+
+
 def rpm_info(text: str) -> list[RpmInfo]:
     """`rpm -qi`: "Key : value" blocks, one per package, the description last."""
     blocks: list[dict[str, str]] = []
@@ -236,6 +254,9 @@ def _info(block: dict[str, str]) -> RpmInfo:
 FORMATS: dict[str, Callable[[str], Any]] = {
     "dpkg -l": dpkg_list,
     "apt list --installed": apt_list,
+    "dpkg-query -W": dpkg_names,
+    "dnf list": dnf_list,
+    "yum list": dnf_list,
     "rpm -qa": rpm_all,
     "rpm -qi": rpm_info,
 }
