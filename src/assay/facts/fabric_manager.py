@@ -17,6 +17,7 @@ _ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _NOTHING = "NV_WARN_NOTHING_TO_DO"
 _ENGINE = re.compile(r"returned (Object is in an undefined state|[A-Z][^\n.]*?error[^\n.]*)", re.IGNORECASE)
 _KEPT = 8
+_COMM = "nv-fabricmanager"[:15]  # the kernel cuts names of processes
 
 
 class Unit(Struct, frozen=True, kw_only=True):
@@ -40,10 +41,11 @@ class FabricLog(Struct, frozen=True, kw_only=True):
 
 
 class FabricManager(Fact, frozen=True):
-    """`log` covers the end of fabricmanager.log; None = not readable or not there."""
+    """`log` covers the end of fabricmanager.log, None = not readable. `process` = it runs, maybe in a container."""
 
     version: str = ""
     unit: Unit | None = None
+    process: bool = False
     log: FabricLog | None = None
 
 
@@ -57,6 +59,7 @@ class FabricManager(Fact, frozen=True):
                 ("systemctl", "show", "nvidia-fabricmanager.service", "-p", "LoadState,ActiveState,SubState"),
                 timeout_s=5.0,
             ),
+            Exec("process", ("pgrep", "-x", _COMM), timeout_s=5.0),
             Exec("log", ("tail", "-c", "65536", "/var/log/fabricmanager.log"), timeout_s=5.0, keep="tail"),
         ),
         root="fabricmanager.log is readable by root only on some distributions",
@@ -67,12 +70,13 @@ def fabric_manager(raw: RawFact) -> FabricManager | Missing:
     """Fabric Manager where it is installed; absent where there is neither the program nor its unit."""
     m = _VERSION.search(raw.out("version"))
     unit = systemd_unit(raw.out("unit"))
-    if m is None and (unit is None or unit.load == "not-found"):
+    process = bool(raw.out("process").strip())
+    if m is None and not process and (unit is None or unit.load == "not-found"):
         if any(raw.read(key).state == "timed-out" for key in ("version", "unit")):
             return Missing("timed-out", "nv-fabricmanager did not answer in time")
         return Missing("absent", "Fabric Manager is not installed")
     text = raw.out("log") if raw.read("log").state == "ok" else ""
-    return FabricManager(version=m[1] if m else "", unit=unit, log=log(text) if text.strip() else None)
+    return FabricManager(version=m[1] if m else "", unit=unit, process=process, log=log(text) if text.strip() else None)
 
 
 def version(text: str) -> str:

@@ -84,7 +84,7 @@ def _no_answer(count: int, gap: Missing) -> Verdict:
     fix="Compare with `lspci -d 1002:`; power-cycle the node, then have the missing module reseated or replaced.",
 )
 def count(smi: AmdGpus, pci: GpuPciDevices | Missing, profile: Interconnect) -> Verdict:
-    """Compares GPUs (by amd-smi or on the PCI bus, whichever is more; partitions once) with the board of the product."""
+    """Compares GPUs (in amd-smi or on the bus, whichever is more; partitions once) with the board of the product."""
     found = modules(smi.gpus)
     names = Counter(gpu.product for gpu in found.values())
     board = next((b for b in profile.amd_boards if any(b.match in name for name in names)), None)

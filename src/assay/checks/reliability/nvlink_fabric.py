@@ -11,6 +11,7 @@ from assay.facts.gpu_pci import GpuPciDevices
 from assay.facts.imex import Imex
 from assay.facts.nvidia import NvidiaDriver, NvidiaSmi
 from assay.facts.nvidia_nvlink import NvLinks
+from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
 from assay.profiles.interconnect import Interconnect, nvlink_product
 
@@ -48,19 +49,25 @@ def _registered(smi: NvidiaSmi | Missing) -> bool:
     why="Without Fabric Manager the NVSwitches route nothing: CUDA does not initialise, GPUs do not reach each other.",
     fix="`systemctl enable --now nvidia-fabricmanager`, in exactly the version of the driver.",
 )
-def manager_running(
+def manager_running(  # noqa: PLR0913 - each fact is one way to know who manages the fabric
     manager: FabricManager | Missing, nvlink: NvLinks, pci: GpuPciDevices | Missing, smi: NvidiaSmi | Missing,
-    profile: Interconnect,
+    machine: Virtualisation | Missing, profile: Interconnect,
 ) -> Verdict:  # fmt: skip
     """Wanted only on boards with NVSwitch; there it must run, unless all GPUs have joined a fabric run elsewhere."""
-    running = isinstance(manager, FabricManager) and manager.unit is not None and manager.unit.active == "active"
+    running = isinstance(manager, FabricManager) and (manager.process or _active(manager))
     if _in_domain(nvlink, profile):
         return warn("Fabric Manager runs on a tray of an NVLink domain") if running else skip("managed by the rack")
     if not _manager_wanted(nvlink, pci, profile):
         return skip("no NVSwitch here that the host manages")
     if running or _registered(smi):
         return ok("Fabric Manager is running" if running else "every GPU has joined a fabric managed outside this host")
+    if isinstance(machine, Virtualisation) and machine.container:
+        return skip("a container does not see the services of its host", "denied")
     return _not_running(manager)
+
+
+def _active(manager: FabricManager) -> bool:
+    return manager.unit is not None and manager.unit.active == "active"
 
 
 def _not_running(manager: FabricManager | Missing) -> Verdict:
