@@ -9,7 +9,7 @@ TEXTS = {
     "dnf list": ("Installed Packages\nrunc.x86_64    4:1.2.4-2.el9    @appstream\n", "runc", "4:1.2.4-2.el9"),
     "yum list": ("Loaded plugins\nkmod-kvdo.x86_64   8.2.6.3-165.el9   installed\n", "kmod-kvdo", "8.2.6.3-165.el9"),
     "rpm -qa": ("make-devel-4.3-8.el9.x86_64\ngpg-pubkey-8483c65d-5ccc5b19\n", "make-devel", "4.3-8.el9"),
-    "dpkg -l": ("hi  docker-ce   5:29.9.2-1~noble amd64  Docker\nrc  runc 1.1.0-1 amd64 x\n", "docker-ce", "5:29.9.2-1~noble"),
+    "dpkg -l": ("hi  docker-ce   5:29.9.2-1 amd64  Docker\nrc  runc 1.1.0-1 amd64 x\n", "docker-ce", "5:29.9.2-1"),
     "apt list --installed": ("Listing...\nrunc/noble,now 1.3.3-0ubuntu1 amd64 [installed]\n", "runc", "1.3.3-0ubuntu1"),
 }  # fmt: skip
 
