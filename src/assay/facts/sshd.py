@@ -1,17 +1,17 @@
-"""The SSH server's effective settings: `sshd -T` where root may ask, else the configuration files."""
+"""The SSH server's settings: its configuration files, and `sshd -T` as people mail it."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from assay.facts.source import source
-from assay.model import Exec, Fact, Files, Missing, MissingKind, Probe, RawFact
+from assay.facts.source import source, why_missing
+from assay.model import Fact, Files, Missing, Probe, RawFact
 
 MAIN = "/etc/ssh/sshd_config"
 # Keywords that may stand several times; of every other the first value counts (sshd_config(5)).
@@ -39,7 +39,6 @@ class Sshd(Fact, frozen=True):
     `complete` is false when an included file was not readable.
     """
 
-    origin: Literal["sshd -T", "sshd_config"] = "sshd_config"
     settings: Settings = field(default_factory=dict)
     matches: tuple[MatchBlock, ...] = ()
     complete: bool = True
@@ -53,26 +52,21 @@ class Sshd(Fact, frozen=True):
 @source(
     Probe(
         "access.sshd",
-        (
-            Exec("effective", ("sshd", "-T"), timeout_s=5.0),
-            Files("config", (MAIN, "/etc/ssh/sshd_config.d/*", "/usr/etc/ssh/sshd_config")),
-        ),
-        root="`sshd -T` and, on some distributions, sshd_config need root",
-    )
+        (Files("config", (MAIN, "/etc/ssh/sshd_config.d/*", "/usr/etc/ssh/sshd_config")),),
+        root="on some distributions sshd_config is readable by root only",
+    ),
+    sees_missing=True,
 )
 def sshd(raw: RawFact) -> Sshd | Missing:
-    """`sshd -T` when it answered; Match blocks always come from the files, which it leaves out."""
-    config, effective = raw.read("config"), raw.read("effective")
+    """The configuration files. `sshd -T` is not run: it opens sockets to resolve the addresses it listens on."""
+    config = raw.read("config")
     main = next((path for path in (MAIN, "/usr" + MAIN) if path in config.files), None)
-    written = sshd_config(config.files[main], _reader(config.files)) if main else None
-    complete = written is not None and written.complete and not config.errors
-    if effective.rc == 0 and effective.out.strip():
-        matches = written.matches if written else ()
-        return Sshd(origin="sshd -T", settings=sshd_t(effective.out), matches=matches, complete=complete)
-    if written is None:
-        kind: MissingKind = "absent" if config.state == effective.state == "absent" else "denied"
-        return Missing(kind, "sshd_config was not readable and sshd -T gave no answer")
-    return replace(written, complete=complete)
+    if main:
+        written = sshd_config(config.files[main], _reader(config.files))
+        return replace(written, complete=written.complete and not config.errors)
+    if config.state in ("ok", "absent") and not config.errors:
+        return Missing("absent", "there is no sshd_config")
+    return why_missing((config,)) or Missing("denied", "sshd_config was not readable")
 
 
 def sshd_t(text: str) -> Settings:

@@ -19,8 +19,8 @@ def _value(sshd: Sshd, keyword: str, bars: Access) -> str:
 
 def _uncertain(sshd: Sshd) -> Verdict | None:
     """Where a file that is read first was closed to us, what the others say may not hold."""
-    if sshd.origin == "sshd_config" and not sshd.complete:
-        return skip("a file that sshd_config includes was not readable and sshd -T gave no answer", "denied")
+    if not sshd.complete:
+        return skip("a file that sshd_config includes was not readable", "denied")
     return None
 
 
@@ -113,7 +113,10 @@ def empty_passwords(sshd: Sshd, bars: Access) -> Verdict:
     refs=("https://www.openssh.com/releasenotes.html",),
 )
 def algorithms(sshd: Sshd, bars: Access) -> Verdict:
-    """Warns when the effective lists hold an algorithm that OpenSSH itself withdrew, or protocol 1 is on."""
+    """Warns when a configured list holds an algorithm that OpenSSH itself withdrew, or protocol 1 is on.
+
+    Where nothing is configured OpenSSH's own lists hold, from which it removes what it withdraws.
+    """
     known = {k: sshd.one(k) or "" for k in ("ciphers", "macs", "kexalgorithms", "hostkeyalgorithms")}
     words = {w for value in known.values() if value[:1] != "-" for w in value.lstrip("+^").split(",")}
     broken = sorted(words & bars.broken_algorithms.names)
@@ -122,11 +125,9 @@ def algorithms(sshd: Sshd, bars: Access) -> Verdict:
     bar = Bar("none of the withdrawn algorithms", bars.broken_algorithms.source)
     if broken:
         return warn(f"offers {some(broken)}", seen=broken, bar=bar)
-    if sshd.origin == "sshd_config":
-        return skip("only root sees the effective lists (sshd -T)", "denied")
-    return (
-        ok("no withdrawn algorithm", bar=bar) if words - {""} else unknown("sshd -T lists no algorithms", "unparsable")
-    )
+    if unsure := _uncertain(sshd):
+        return unsure
+    return ok("no withdrawn algorithm" if words - {""} else "OpenSSH's own lists, unchanged", bar=bar)
 
 
 @check(
