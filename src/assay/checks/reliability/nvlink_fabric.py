@@ -49,7 +49,7 @@ def _registered(smi: NvidiaSmi | Missing) -> bool:
     why="Without Fabric Manager the NVSwitches route nothing: CUDA does not initialise, GPUs do not reach each other.",
     fix="`systemctl enable --now nvidia-fabricmanager`, in exactly the version of the driver.",
 )
-def manager_running(  # noqa: PLR0913 - each fact is one way to know who manages the fabric
+def manager_running(  # noqa: PLR0913, PLR0917 - each fact is one way to know who manages the fabric
     manager: FabricManager | Missing, nvlink: NvLinks, pci: GpuPciDevices | Missing, smi: NvidiaSmi | Missing,
     machine: Virtualisation | Missing, profile: Interconnect,
 ) -> Verdict:  # fmt: skip
@@ -59,7 +59,8 @@ def manager_running(  # noqa: PLR0913 - each fact is one way to know who manages
         return warn("Fabric Manager runs on a tray of an NVLink domain") if running else skip("managed by the rack")
     if not _manager_wanted(nvlink, pci, profile):
         return skip("no NVSwitch here that the host manages")
-    if running or _registered(smi):
+    elsewhere = _registered(smi) and not (isinstance(pci, GpuPciDevices) and pci.nvswitches)
+    if running or elsewhere:
         return ok("Fabric Manager is running" if running else "every GPU has joined a fabric managed outside this host")
     if isinstance(machine, Virtualisation) and machine.container:
         return skip("a container does not see the services of its host", "denied")
