@@ -54,12 +54,17 @@ class DockerHost(Fact, frozen=True):
 
 
 _SOCKETS = ("/run/docker.sock", "/var/run/docker.sock")
+# Asked only while it runs: a client's question to a socket-activated engine would start it.
+_RUNS = ("/run/docker.pid",)
 
 
 @source(
     Probe(
         "container.docker",
-        (Exec("info", ("docker", "info", "--format", "{{json .}}"), timeout_s=5.0), Stat("socket", _SOCKETS)),
+        (
+            Exec("info", ("docker", "info", "--format", "{{json .}}"), timeout_s=5.0, each=_RUNS),
+            Stat("socket", _SOCKETS),
+        ),
     ),
     sees_missing=True,
 )
@@ -75,7 +80,7 @@ def docker_engine(raw: RawFact) -> DockerEngine | Missing:
 
 def _no_engine(raw: RawFact, state: ReadState, said: str) -> Missing:
     if state == "absent":
-        return Missing("absent", "docker: not found")
+        return Missing("absent", "no docker engine runs here")
     if state == "timed-out":
         return Missing("timed-out", "docker info: the engine did not answer in time")
     if state == "denied" or "permission denied" in said:
