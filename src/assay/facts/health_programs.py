@@ -156,10 +156,18 @@ def health_programs(raw: RawFact) -> HealthPrograms | Missing:
     logs = {r.argv[-1]: r.out for r in raw.every("logs") if r.argv}
     found = [*_daemons(raw), *_timers(raw), *_cron(raw), *_slurm(raw), *_installed(raw)]
     return HealthPrograms(
-        programs=tuple(finished(p, scripts, nhc, logs) for p in found),
+        programs=tuple(p for f in found if about_health(p := finished(f, scripts, nhc, logs))),
         denied=tuple(sorted(path for read in raw.reads for path in read.errors if "/cron" in path or "slurm" in path)),
         hidden=pids_hidden(raw),
     )
+
+
+def about_health(programme: Programme) -> bool:
+    """True for what tests something, and for what says by its name or command that it is about health."""
+    if programme.tests or programme.how not in {"timer", "cron"}:
+        return True
+    words = programme.name if programme.how == "timer" else ""
+    return any(_NAMED.search(w) and not _NOT_OURS.search(w) for w in (words, programme.command))
 
 
 def finished(programme: Programme, scripts: dict[str, str], nhc: str, logs: dict[str, str]) -> Programme:
@@ -196,17 +204,15 @@ def _timers(raw: RawFact) -> Iterator[Programme]:
     for timer in list_timers(raw.out("timers"), raw.at):
         service = units.get(timer.service, "")
         command = " ; ".join(_EXEC.findall(service))
-        named = _NAMED.search(timer.name) and not _NOT_OURS.search(timer.name)
-        if named or kinds_of_test(clean(command)) or _NAMED.search(command):
-            calendar = ", ".join(f"{k}={v}" for k, v in _CALENDAR.findall(units.get(timer.name, "")))
-            yield Programme(
-                name=timer.name,
-                how="timer",
-                command=command or timer.service,
-                schedule=calendar,
-                period_s=timer.period_s,
-                last=timer.last,
-            )
+        calendar = ", ".join(f"{k}={v}" for k, v in _CALENDAR.findall(units.get(timer.name, "")))
+        yield Programme(
+            name=timer.name,
+            how="timer",
+            command=command or timer.service,
+            schedule=calendar,
+            period_s=timer.period_s,
+            last=timer.last,
+        )
 
 
 def _cron(raw: RawFact) -> Iterator[Programme]:
@@ -215,12 +221,10 @@ def _cron(raw: RawFact) -> Iterator[Programme]:
     ]
     for path, text, system in sorted(tables):
         for when, command in cron_lines(text, system=system):
-            if kinds_of_test(clean(command)) or _NAMED.search(command):
-                yield Programme(name=path, how="cron", command=command[:400], schedule=when, period_s=cron_period(when))
-    for path, text in sorted(raw.files("periodic").items()):
-        if kinds_of_test(clean(text)) or (_NAMED.search(path) and not _NOT_OURS.search(path)):
-            word = path.split("/")[2].removeprefix("cron.")
-            yield Programme(name=path, how="cron", command=path, schedule=word, period_s=cron_period("@" + word))
+            yield Programme(name=path, how="cron", command=command[:400], schedule=when, period_s=cron_period(when))
+    for path in sorted(raw.files("periodic")):
+        word = path.split("/")[2].removeprefix("cron.")
+        yield Programme(name=path, how="cron", command=path, schedule=word, period_s=cron_period("@" + word))
 
 
 def _slurm(raw: RawFact) -> Iterator[Programme]:

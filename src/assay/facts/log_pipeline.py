@@ -8,7 +8,7 @@ from assay.facts.source import source
 from assay.model import Fact, Files, Missing, Probe, RawFact, Stat
 
 _RSYSLOG = re.compile(
-    r"^\s*(?!#)(?:[^#\n]*\s@{1,2}[\w\[(]|action\([^)]*type\s*=\s*\"om(?:fwd|relp|kafka|elasticsearch|http)\"|\*?[^#\n]*:om(?:relp|kafka):)",
+    r"^[^#\n]*(?:\s@{1,2}[\w\[(]|\btype\s*=\s*\"om(?:fwd|relp|kafka|elasticsearch|http)\"|:om(?:relp|kafka):)",
     re.MULTILINE | re.IGNORECASE,
 )
 _SYSLOG_NG = re.compile(

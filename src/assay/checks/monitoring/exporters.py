@@ -140,7 +140,7 @@ def gpu_exporter(gpus: GpuPresence, agents: MonitoringAgents) -> Verdict:
     fix="Run node_exporter with the hwmon collector, and ipmi_exporter or redfish_exporter against the BMC.",
 )
 def node_exporter(gpus: GpuPresence, agents: MonitoringAgents) -> Verdict:
-    """Passes when an agent that exports host metrics runs on a GPU host; sensors read through the BMC cannot be seen."""
+    """Passes when an agent that exports host metrics runs on a GPU host; readings through the BMC stay unseen."""
     if not gpus.any:
         return skip("no GPU here")
     if running := agents.role("node"):
@@ -157,7 +157,7 @@ def _register(metric: Metric) -> None:
         severity="medium",
         criteria=metric.criteria,
         why=metric.why,
-        fix=f"Enable {' and '.join(p[0] for p in metric.parts + metric.nvlink)} in the counter list; restart the exporter.",
+        fix=f"Add to its counter list: {', '.join(p[0] for p in metric.parts + metric.nvlink)}; restart the exporter.",
     )
     def exported(gpus: GpuPresence, agents: MonitoringAgents, links: NvLinks | Missing) -> Verdict:
         """Reads the counter list that the running exporter uses. Warns for a field that is off or missing in it.
