@@ -94,7 +94,8 @@ def rails(devices: Iterable[RdmaDevice]) -> tuple[RdmaDevice, ...]:
 
     Like = same driver, type, board and link layer: front-end cards, the ConnectX functions that manage NVLink on
     HGX baseboards (another board) and virtual functions of this host fall out. Down members of the set stay in it,
-    except the second ports of two-port cards where none of them is in use.
+    except the second ports of two-port cards where none of them is in use. One slow Ethernet card that could do RDMA
+    is a front end.
     """
     groups: dict[tuple[str, str, str, str], list[RdmaDevice]] = {}
     for d in devices:
@@ -102,6 +103,8 @@ def rails(devices: Iterable[RdmaDevice]) -> tuple[RdmaDevice, ...]:
             groups.setdefault((d.driver, d.hca_type, d.board_id, d.ports[0].link_layer), []).append(d)
     best = max(groups.values(), key=_rank, default=[])
     if top_rate(best) is None:
+        return ()
+    if len(best) == 1 and best[0].ports[0].link_layer == "Ethernet" and (top_rate(best) or 0) < _BACK_END_GBPS:
         return ()
     used = {_function(d) for d in best if any(p.active for p in d.ports)}
     return tuple(d for d in best if _function(d) in used)
@@ -121,6 +124,8 @@ def _function(device: RdmaDevice) -> str:
     return device.pci.rpartition(".")[2]
 
 
+_BACK_END_GBPS = 200
+"""A single Ethernet card below this rate is no compute network: clouds give such a one to every machine."""
 _IB = "/sys/class/infiniband/*/"
 _PORT = _IB + "ports/*/"
 _PROBE = Probe(

@@ -203,11 +203,11 @@ def interface(setup: NcclSetup, nets: NetDevices) -> Verdict:
     why="A list of HCAs from another machine leaves rails unused, or takes the storage NIC for compute.",
     fix="List exactly the compute rails with a leading '=' (NCCL_IB_HCA==mlx5_0,mlx5_3,...), or remove the setting.",
 )
-def hca(setup: NcclSetup, rdma: RdmaDevices) -> Verdict:
+def hca(setup: NcclSetup, rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
     """Fails when NCCL_IB_HCA matches no device; warns when it names absent ones, leaves rails out or adds others."""
     pattern, compute = setup.setting("NCCL_IB_HCA"), _rails_of(rdma)
-    if not pattern or not compute:
-        return skip("NCCL_IB_HCA is not set, or no active RDMA port")
+    if not pattern or not compute or not gpus.any:
+        return skip("NCCL_IB_HCA is not set, or no GPU, or no compute network")
     names = [d.name for d in rdma.devices]
     chosen, idle = _chosen(pattern.removeprefix("^"), names)
     if pattern.startswith("^"):
@@ -229,14 +229,14 @@ def hca(setup: NcclSetup, rdma: RdmaDevices) -> Verdict:
     why="With a wrong GID index RoCE connections fail, or leave without the priority that the switches protect.",
     fix="Set NCCL_IB_GID_INDEX to the RoCE v2 IPv4 entry (show_gids), or remove it with NCCL 2.21 and later.",
 )
-def gid(setup: NcclSetup, rdma: RdmaDevices, packages: Packages | Missing, bars: Network) -> Verdict:
+def gid(setup: NcclSetup, rdma: RdmaDevices, gpus: GpuPresence, packages: Packages | Missing, bars: Network) -> Verdict:
     """On RoCE, fails when NCCL_IB_GID_INDEX points to no RoCE v2 entry of a rail, warns when to a link-local one.
 
     Where it is not set, NCCL 2.21 and later choose by themselves; older ones take index 0, which is not RoCE v2.
     """
-    compute = () if not rdma.devices else rdma.rails
-    if not compute or fabric_of(compute) != "RoCE":
-        return skip("no active RoCE port")
+    compute = rdma.rails
+    if not gpus.any or not compute or fabric_of(compute) != "RoCE":
+        return skip("no GPU with an active RoCE port")
     index = setup.setting("NCCL_IB_GID_INDEX")
     if index is None or index == "-1":
         return _automatic_gid(setup, packages, bars)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.facts.gpu_pci import GpuPciDevices
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, top_rate
 from assay.facts.netdev import NetDevices
@@ -19,6 +20,7 @@ _NAMES = re.compile(
     r"mana_\d+|erdma_\d+|hfi1_\d+|opap\w+|rail\w+|rdma\d+)$"
 )
 _SHOWN = 8
+_NONE = "no compute network: no active RDMA port, or a front end only"
 _STATES = frozenset({"ACTIVE", "DOWN", "INIT", "ARMED", "ACTIVE_DEFER"})
 
 
@@ -31,6 +33,13 @@ def some(items: Iterable[str]) -> str:
     """At most eight of them in one line."""
     names = list(items)
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def compute_of(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> tuple[RdmaDevice, ...]:
+    """The compute network; Ethernet cards that can do RDMA are none on a node without GPUs."""
+    compute = rdma.rails
+    idle = isinstance(gpus, GpuPresence) and not gpus.any
+    return () if compute and idle and fabric_of(compute) == "RoCE" else compute
 
 
 def fabric_of(devices: tuple[RdmaDevice, ...]) -> str:
@@ -59,9 +68,9 @@ def fabric_class(
         if isinstance(nets, NetDevices) and any(d.driver == "gve" for d in nets.devices.values()):
             return skip("gVNIC without RDMA devices: GPU traffic goes through GPUDirect-TCPX or TCPXO")
         return warn(f"{count} GPUs and no RDMA device", seen=0, bar=bars.gpus_with_fabric.bar)
-    compute = rdma.rails
+    compute = compute_of(rdma, gpus)
     if not compute:
-        return skip("RDMA devices are there, none of their ports is active", "absent")
+        return skip("RDMA devices are there, but no active port of a compute network", "absent")
     name = fabric_of(compute)
     if not name:
         return unknown(f"link layer {compute[0].ports[0].link_layer!r} of {compute[0].name}")
@@ -82,12 +91,12 @@ def ports(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
 
     The compute network is the largest set of like devices at the highest rate; unused front-end ports do not count.
     """
-    compute = rdma.rails
+    compute = compute_of(rdma, gpus)
     if not compute:
         own = [d for d in rdma.devices if not d.virtual]
-        if gpus_of(gpus) and own:
+        if gpus_of(gpus) and own and top_rate(own) is None:
             return fail(f"none of the {len(own)} RDMA devices has an active port")
-        return skip("no active RDMA port on a node without GPUs")
+        return skip(_NONE)
     odd = [f"{d.name} {p.state!r}" for d in compute for p in d.ports if p.state.upper() not in _STATES]
     down = [f"{d.name} {p.state} ({p.phys_state})" for d in compute for p in d.ports if not p.active]
     if odd:
@@ -105,12 +114,12 @@ def ports(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
     why="One rail at half rate slows every collective to its pace.",
     fix="Check the cable, the transceiver and the speed set on the switch port; compare with a healthy rail.",
 )
-def rate(rdma: RdmaDevices) -> Verdict:
+def rate(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
     """Fails when an active port of the compute network is slower than the fastest one of its kind on the node."""
-    compute = rdma.rails
+    compute = compute_of(rdma, gpus)
     top = top_rate(compute)
     if top is None:
-        return skip("no active RDMA port")
+        return skip(_NONE)
     slow = [f"{d.name} {p.rate_gbps:g}" for d in compute for p in d.ports if p.active and (p.rate_gbps or top) < top]
     if slow:
         return fail(f"slower than their siblings at {top:g} Gb/s: {some(slow)}", seen=slow, expected=top)
@@ -131,13 +140,15 @@ def count(rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
     NICs are all devices of the compute network's type at its rate, whatever board they are.
     """
     total = gpus_of(gpus)
-    compute = rdma.rails
+    compute = compute_of(rdma, gpus)
     if not total or not compute:
-        return skip("no GPUs, or no active RDMA port")
+        return skip("no GPUs, or no compute network")
+    one = compute[0]
+    kind = (one.driver, one.hca_type, one.ports[0].link_layer, top_rate(compute))
     alike = {d.name for d in compute} | {
         d.name
         for d in rdma.devices
-        if d.hca_type == compute[0].hca_type and d.driver == compute[0].driver and top_rate((d,)) == top_rate(compute)
+        if d.ports and not d.virtual and (d.driver, d.hca_type, d.ports[0].link_layer, top_rate((d,))) == kind
     }
     nics = len(alike)
     if (nics < total and total % nics) or nics + 1 in (2 * total, 4 * total):
@@ -153,21 +164,23 @@ def count(rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
     why="A node with fewer or slower rails than the others sets the pace of every job that gets it.",
     fix="Find the missing or slow NIC of the named nodes (lspci, ibstat) and repair it.",
 )
-def uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
-    """Passes when all nodes with a compute network have the same number of NICs at the same rate; fails otherwise."""
-    shapes: dict[tuple[int, float], list[str]] = {}
+def uniform(fleet: Fleet[RdmaDevices], gpus: Fleet[GpuPciDevices]) -> Verdict:
+    """Compares nodes with the same number of GPUs of the same model: number and rate of their NICs must not differ."""
+    groups: dict[tuple[str, int], dict[str, list[str]]] = {}
     for node, rdma in fleet.items():
-        compute = rdma.rails
-        if compute:
-            shapes.setdefault((len(compute), top_rate(compute) or 0), []).append(node)
-    if not shapes:
-        return skip("no node has an active RDMA port")
-    usual, nodes = max(shapes.items(), key=lambda item: len(item[1]))
-    text = f"{usual[0]} x {usual[1]:g} Gb/s"
-    if len(shapes) == 1:
-        return ok(f"{text} on all {len(nodes)} nodes", seen=text)
-    odd = {f"{n} x {r:g} Gb/s": nodes for (n, r), nodes in shapes.items() if (n, r) != usual}
-    return fail(f"most nodes have {text}, others {some(f'{k} ({some(v)})' for k, v in odd.items())}", seen=odd)
+        found = gpus[node].gpus if node in gpus else ()
+        if found and rdma.rails:
+            shape = f"{len(rdma.rails)} x {top_rate(rdma.rails) or 0:g} Gb/s"
+            groups.setdefault((found[0].device, len(found)), {}).setdefault(shape, []).append(node)
+    odd: dict[str, list[str]] = {}
+    for shapes in groups.values():
+        usual = max(shapes, key=lambda shape: len(shapes[shape]))
+        odd.update({f"{s} instead of {usual}": nodes for s, nodes in shapes.items() if s != usual})
+    if not groups:
+        return skip("no GPU node has a compute network")
+    if odd:
+        return fail("; ".join(f"{text} on {some(nodes)}" for text, nodes in sorted(odd.items())), seen=odd)
+    return ok(f"{', '.join(sorted({s for shapes in groups.values() for s in shapes}))} throughout")
 
 
 def _firmware(devices: Iterable[RdmaDevice]) -> dict[str, Counter[str]]:
@@ -230,12 +243,12 @@ def firmware_uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
     why="NCCL_IB_HCA and golden recipes choose rails by name; names nobody expects make them choose wrongly.",
     fix="Use the kernel's or rdma-core's persistent names (/etc/udev/rules.d/60-rdma-persistent-naming.rules).",
 )
-def naming(rdma: RdmaDevices) -> Verdict:
+def naming(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
     """Warns when a compute device has a name that is neither the driver's nor a persistent one of rdma-core."""
-    compute = rdma.rails
+    compute = compute_of(rdma, gpus)
     odd = [d.name for d in compute if not _NAMES.match(d.name)]
     if not compute:
-        return skip("no active RDMA port")
+        return skip(_NONE)
     if odd:
         return warn(f"unusual device names, NCCL_IB_HCA has to name them: {some(odd)}", seen=odd)
     return ok(f"{compute[0].name} ... {compute[-1].name}", seen=[d.name for d in compute])
@@ -249,11 +262,11 @@ def naming(rdma: RdmaDevices) -> Verdict:
     why="Without its device file user space cannot open the NIC: NCCL falls back to sockets without an error.",
     fix="modprobe ib_uverbs, check udev; in a container pass /dev/infiniband; the mode should be 0666.",
 )
-def uverbs(rdma: RdmaDevices) -> Verdict:
+def uverbs(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
     """Fails when a compute device has no /dev/infiniband/uverbs file or this user may not read and write it."""
-    compute = rdma.rails
+    compute = compute_of(rdma, gpus)
     if not compute:
-        return skip("no active RDMA port")
+        return skip(_NONE)
     absent = [d.name for d in compute if d.uverbs is None or d.uverbs_access is None]
     shut = [d.name for d in compute if d.uverbs_access is not None and not {"r", "w"} <= set(d.uverbs_access)]
     if absent:

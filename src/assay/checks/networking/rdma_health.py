@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from assay.checks.networking.rdma import fabric_of, some
+from assay.checks.networking.rdma import compute_of, fabric_of, some
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, RdmaPort
 from assay.facts.netdev import NetDevice, NetDevices
-from assay.model import Verdict
+from assay.model import Missing, Verdict
 from assay.profiles.network import Network
 
 _ERRORS = ("symbol_error", "port_rcv_errors")
@@ -115,18 +116,18 @@ def pkeys(rdma: RdmaDevices) -> Verdict:
     why="Nodes in different partitions cannot talk to each other.",
     fix="Put all nodes of the cluster into the same partition in the subnet manager.",
 )
-def pkeys_uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
-    """Warns when nodes have different sets of partition keys."""
+def pkeys_uniform(fleet: Fleet[RdmaDevices], gpus: Fleet[GpuPresence]) -> Verdict:
+    """Warns when GPU nodes have different sets of partition keys."""
     sets: dict[tuple[str, ...], list[str]] = {}
     for node, rdma in fleet.items():
-        for keys in list(_pkeys(rdma))[:1]:
+        for keys in list(_pkeys(rdma))[: node in gpus and gpus[node].any]:
             sets.setdefault(keys, []).append(node)
     if not sets:
-        return skip("no node has an active InfiniBand port")
+        return skip("no GPU node has an active InfiniBand port")
     if len(sets) > 1:
         rare = min(sets.items(), key=lambda item: len(item[1]))
         return warn(f"{len(sets)} sets of partition keys; {some(rare[1])} have {' '.join(rare[0]) or 'none'}")
-    return ok(f"{' '.join(next(iter(sets)))} on all nodes with InfiniBand")
+    return ok(f"{' '.join(next(iter(sets)))} on all GPU nodes with InfiniBand")
 
 
 @check(
@@ -150,8 +151,8 @@ def partition(rdma: RdmaDevices) -> Verdict:
     return ok(f"partition {' '.join(own)}" if own else "limited member of the default partition", seen=sorted(keys))
 
 
-def _roce(rdma: RdmaDevices) -> tuple[RdmaDevice, ...]:
-    compute = rdma.rails
+def _roce(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> tuple[RdmaDevice, ...]:
+    compute = compute_of(rdma, gpus)
     return compute if compute and fabric_of(compute) == "RoCE" else ()
 
 
@@ -163,9 +164,9 @@ def _roce(rdma: RdmaDevices) -> tuple[RdmaDevice, ...]:
     why="Without a routable RoCE v2 GID the rail only reaches its own segment, or nothing.",
     fix="Give every rail interface an IPv4 (or global IPv6) address; show_gids or rdma link must then list a v2 entry.",
 )
-def gid(rdma: RdmaDevices) -> Verdict:
+def gid(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
     """Fails when some RoCE rails lack a routable RoCE v2 GID that others have; warns when all lack it."""
-    compute = _roce(rdma)
+    compute = _roce(rdma, gpus)
     if not compute:
         return skip("no active RoCE port")
     gids = {d.name: [g for p in d.ports for g in p.gids] for d in compute if any(p.active for p in d.ports)}
@@ -187,9 +188,9 @@ def gid(rdma: RdmaDevices) -> Verdict:
     why="A rail with a small MTU sends more packets for the same data; rails with different MTUs may not connect.",
     fix="ip link set dev RAIL mtu 9000 (or 4200) on all rails, persistently, and the same on the switches.",
 )
-def mtu(rdma: RdmaDevices, nets: NetDevices, bars: Network) -> Verdict:
+def mtu(rdma: RdmaDevices, nets: NetDevices, gpus: GpuPresence | Missing, bars: Network) -> Verdict:
     """Fails when the RoCE rails have different MTUs; warns when they are below what an RDMA MTU of 4096 needs."""
-    mtus = {n: d.mtu for n, d in _rail_interfaces(rdma, nets).items() if d.mtu}
+    mtus = {n: d.mtu for n, d in _rail_interfaces(_roce(rdma, gpus), nets).items() if d.mtu}
     if not mtus:
         return skip("no RoCE rail with an interface in this name space")
     values = sorted(set(mtus.values()))
@@ -200,8 +201,8 @@ def mtu(rdma: RdmaDevices, nets: NetDevices, bars: Network) -> Verdict:
     return ok(f"MTU {values[0]} on {len(mtus)} RoCE rails", seen=values[0], bar=bars.roce_mtu.bar)
 
 
-def _rail_interfaces(rdma: RdmaDevices, nets: NetDevices) -> dict[str, NetDevice]:
-    names = [n for d in _roce(rdma) if any(p.active for p in d.ports) for n in d.netdevs]
+def _rail_interfaces(roce: tuple[RdmaDevice, ...], nets: NetDevices) -> dict[str, NetDevice]:
+    names = [n for d in roce if any(p.active for p in d.ports) for n in d.netdevs]
     return {n: nets.devices[n] for n in names if n in nets.devices and nets.devices[n].carrier is not False}
 
 
@@ -213,12 +214,13 @@ def _rail_interfaces(rdma: RdmaDevices, nets: NetDevices) -> dict[str, NetDevice
     why="Two nodes with different MTUs negotiate the smaller one, or lose packets silently.",
     fix="Set the MTU of the majority on the odd nodes, persistently.",
 )
-def mtu_uniform(rdma: Fleet[RdmaDevices], nets: Fleet[NetDevices]) -> Verdict:
-    """Fails when the MTU of the RoCE rails differs between nodes."""
+def mtu_uniform(rdma: Fleet[RdmaDevices], nets: Fleet[NetDevices], gpus: Fleet[GpuPresence]) -> Verdict:
+    """Fails when the MTU of the RoCE rails differs between GPU nodes."""
     values: dict[int, list[str]] = {}
     for node, devices in rdma.items():
-        if node in nets:
-            for value in {d.mtu for d in _rail_interfaces(devices, nets[node]).values() if d.mtu}:
+        if node in nets and node in gpus:
+            roce = _roce(devices, gpus[node])
+            for value in {d.mtu for d in _rail_interfaces(roce, nets[node]).values() if d.mtu}:
                 values.setdefault(value, []).append(node)
     if not values:
         return skip("no node has a RoCE rail with an interface")
