@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.facts.gaps import gap
 from assay.facts.source import source
 from assay.model import Fact, Files, Missing, Probe, RawFact
 
@@ -134,8 +135,10 @@ class CpuInfo(Struct, frozen=True, kw_only=True):
 def cpu_topology(raw: RawFact) -> Cpu | Missing:
     """Sysfs says what is there; cpuinfo only names it."""
     lists = _by_name(raw.files("lists"))
+    if missing := gap(raw, "lists", "no list of CPUs in sysfs"):
+        return missing
     if "online" not in lists:
-        return Missing("absent", "no list of online CPUs in sysfs")
+        return Missing("unparsable", "sysfs does not list the CPUs in use")
     info = cpuinfo(raw.out("info")) if raw.files("info") else CpuInfo(processors=0)
     online = cpu_list(lists["online"])
     present = cpu_list(lists["present"]) if "present" in lists else online
@@ -179,8 +182,8 @@ def cpu_numa(raw: RawFact) -> Numa | Missing:
     """One node per directory in sysfs, in order of their numbers."""
     cpus, memory = _by_node(raw.files("cpus")), _by_node(raw.files("memory"))
     distances = _by_node(raw.files("distances"))
-    if not cpus:
-        return Missing("absent", "no NUMA node in sysfs")
+    if missing := gap(raw, "cpus", "no NUMA node in sysfs"):
+        return missing
     nodes = tuple(_numa_node(i, cpus[i], memory.get(i, ""), distances.get(i, "")) for i in sorted(cpus))
     return Numa(count=len(nodes), nodes=nodes)
 

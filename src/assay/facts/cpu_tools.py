@@ -11,10 +11,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.facts.cpu import Numa, NumaNode, cpu_list
+from assay.facts.shapes import shaped
 
-_AVAILABLE = re.compile(r"^\s*available:\s+(\d+) nodes?\b", re.MULTILINE)
-_PER_NODE = re.compile(r"^\s*node (\d+) (cpus|size|free):[ \t]*(.*)$", re.MULTILINE)
-_DISTANCES = re.compile(r"^\s*(\d+):((?:[ \t]+\d+)+)[ \t]*$", re.MULTILINE)
+_AVAILABLE = re.compile(r"^[ \t]*available:\s+(\d+) nodes?\b", re.MULTILINE)
+_PER_NODE = re.compile(r"^[ \t]*node (\d+) (cpus|size|free):[ \t]*(.*)$", re.MULTILINE)
+_DISTANCES = re.compile(r"^[ \t]*(\d+):((?:[ \t]+\d+)+)[ \t]*$", re.MULTILINE)
 _NUMA_CPUS = re.compile(r"^NUMA node(\d+) CPU\(s\)$")
 _LINE = re.compile(r"^(\s*)([^:]+):(?:\s+(.*))?$")
 _KNOWN = frozenset({"Architecture", "CPU(s)", "Model name", "NUMA node(s)", "Vendor ID"})
@@ -65,6 +66,7 @@ def lscpu(text: str) -> Lscpu:
     return _lscpu(pairs)
 
 
+@shaped("lscpu")
 def lscpu_json(text: str) -> Lscpu:
     """`lscpu -J`: a list of field and data, nested under "children" in the grouped layout."""
     match json.loads(text):

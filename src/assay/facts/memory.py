@@ -6,6 +6,7 @@ import re
 
 from msgspec import Struct
 
+from assay.facts.gaps import gap
 from assay.facts.source import source
 from assay.model import Fact, Files, Missing, Probe, RawFact
 
@@ -116,14 +117,15 @@ def memory_info(raw: RawFact) -> Memory | Missing:
                 ),
             ),
         ),
-    )
+    ),
+    sees_missing=True,
 )
 def memory_edac(raw: RawFact) -> Edac | Missing:
     """The counters of the kernel's EDAC drivers; a VM has none."""
+    if missing := gap(raw, "controllers", "no EDAC memory controller (a virtual machine, or its driver is not loaded)"):
+        return missing
     units = _edac_units(raw.files("controllers") | raw.files("modules"))
     controllers = tuple(_controller(mc, values) for (mc, unit), values in units.items() if not unit)
-    if not controllers:
-        return Missing("absent", "no EDAC memory controller (a VM, or its driver is not loaded)")
     since = [int(s) for s in raw.files("since").values() if s.strip().isdigit()]
     return Edac(
         controllers=controllers,

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.facts.gaps import gap
 from assay.facts.source import source
 from assay.model import Fact, Files, Missing, Probe, RawFact
 
@@ -63,10 +64,13 @@ class ModInfo(Struct, frozen=True, kw_only=True):
             Files("modules", ("/proc/modules",), cap=1 << 18),
             Files("versions", tuple(f"/sys/module/{name}/version" for name in _VERSIONED)),
         ),
-    )
+    ),
+    sees_missing=True,
 )
 def kernel_modules(raw: RawFact) -> KernelModules | Missing:
     """/proc/modules: name, size, count, users with trailing commas, state, address."""
+    if missing := gap(raw, "modules", "no /proc/modules (a kernel without modules)"):
+        return missing
     modules = {}
     for line in raw.out("modules").splitlines():
         words = line.split()
@@ -78,8 +82,6 @@ def kernel_modules(raw: RawFact) -> KernelModules | Missing:
             used_by=_users(words[3]),
             state=words[4],
         )
-    if not raw.files("modules"):
-        return Missing("absent", "no /proc/modules (a kernel without modules)")
     return KernelModules(modules=modules, versions=_versions(raw.files("versions")))
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from assay.facts.gaps import gap
+from assay.facts.shapes import shaped
 from assay.facts.source import source
 from assay.model import Exec, Fact, Files, Missing, Probe, RawFact
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
-_MOUNT = re.compile(r"^\s*(\S.*?) on (/.*?) type (\S+) \((.*)\)\s*$")
 _SUBPATH = re.compile(r"^(.*?)\[(/.*)\]$")
 _NID = re.compile(r"@([a-z][a-z0-9]*)")
 _SIZE = re.compile(r"^([\d.,]+)([KMGTP]?)$")
@@ -98,8 +99,8 @@ class Mounts(Fact, frozen=True):
 )
 def storage_mounts(raw: RawFact) -> Mounts | Missing:
     """Mountinfo for what is mounted; df only for local sizes, so that a dead file server hangs nothing."""
-    if not raw.files("mountinfo"):
-        return Missing("absent", "no /proc/self/mountinfo")
+    if missing := gap(raw, "mountinfo", "no /proc/self/mountinfo"):
+        return missing
     found = mountinfo(raw.out("mountinfo"))
     return Mounts(mounts=tuple(_sized(found.mounts, df(raw.out("df")))))
 
@@ -144,13 +145,21 @@ def mountinfo(text: str) -> Mounts:
 
 def mount_lines(text: str) -> Mounts:
     """`mount`: "source on target type fstype (options)"; SELinux contexts may hold colons and commas in quotes."""
-    found = (_MOUNT.match(line) for line in text.splitlines())
-    mounts = [
-        Mount(target=f[2], source=f[1], fstype=f[3], options=tuple(o for o in f[4].split(",") if o)) for f in found if f
-    ]
-    return _mounts(mounts, "mount")
+    mounts = (_mount_line(line.strip()) for line in text.splitlines())
+    return _mounts([m for m in mounts if m], "mount")
 
 
+def _mount_line(line: str) -> Mount | None:
+    where, _, what = line.rpartition(" type ")
+    device, on, target = where.partition(" on /")
+    fstype, _, options = what.partition(" (")
+    if not on or not options.endswith(")"):
+        return None
+    words = tuple(o for o in options[:-1].split(",") if o)
+    return Mount(target=f"/{target}", source=device, fstype=fstype, options=words)
+
+
+@shaped("findmnt")
 def findmnt_json(text: str) -> Mounts:
     """`findmnt -J`, flat or as a tree, with any columns; human sizes ("1.7T") become MiB."""
     match json.loads(text):

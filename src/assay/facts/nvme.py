@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.facts.gaps import gap
+from assay.facts.shapes import shaped
 from assay.facts.source import source
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact
 
@@ -130,16 +132,17 @@ class SmartLog(Struct, frozen=True, kw_only=True):
             ),
             Files("sizes", ("/sys/block/nvme*/size",), cap=64),
         ),
-    )
+    ),
+    sees_missing=True,
 )
 def storage_nvme(raw: RawFact) -> NvmeDrives | Missing:
     """Controllers of /sys/class/nvme; a namespace belongs to the controller of the same number."""
+    if missing := gap(raw, "controllers", "no NVMe drive"):
+        return missing
     values: dict[str, dict[str, str]] = {}
     for path, text in raw.files("controllers").items():
         if found := _CONTROLLER.match(path):
             values.setdefault(found[1], {})[path.rsplit("/", 1)[1]] = text.strip()
-    if not values:
-        return Missing("absent", "no NVMe drive")
     sizes = {path.split("/")[3]: int(text) * _SECTOR / 1e9 for path, text in raw.files("sizes").items()}
     return NvmeDrives(drives=tuple(_drive(name, values[name], sizes) for name in sorted(values, key=_number)))
 
@@ -175,10 +178,13 @@ def _drive(name: str, values: dict[str, str], sizes: dict[str, float]) -> NvmeDr
             ),
         ),
         timeout_s=4.0,
-    )
+    ),
+    sees_missing=True,
 )
-def storage_nvme_temperature(raw: RawFact) -> NvmeTemperatures:
+def storage_nvme_temperature(raw: RawFact) -> NvmeTemperatures | Missing:
     """A probe of its own: reading hwmon asks the drive, and a dead drive may not answer."""
+    if missing := gap(raw, "hwmon", "no NVMe drive with a temperature"):
+        return missing
     values: dict[str, dict[str, float]] = {}
     for path, text in raw.files("hwmon").items():
         if (found := _CONTROLLER.match(path)) and text.strip().lstrip("-").isdigit():
@@ -252,6 +258,7 @@ def _number(name: str) -> int:
     return int(name.removeprefix("nvme"))
 
 
+@shaped("nvme smart-log")
 def smart_log(text: str) -> SmartLog:
     """`nvme smart-log -o json`: numbers or strings, critical_warning a number or an object, temperature in kelvin."""
     log = json.loads(text)
@@ -272,6 +279,7 @@ def smart_log(text: str) -> SmartLog:
     )
 
 
+@shaped("smartctl")
 def smartctl_json(text: str) -> SmartLog:
     """`smartctl --json -a` of an NVMe or SATA drive; what the drive does not have stays None."""
     document = json.loads(text)
@@ -295,6 +303,7 @@ def smartctl_json(text: str) -> SmartLog:
     )
 
 
+@shaped("nvme list")
 def nvme_list(text: str) -> NvmeDrives:
     """`nvme list -o json`: a flat list of namespaces, or hosts with subsystems with controllers (2.11 and later)."""
     match json.loads(text):

@@ -9,17 +9,18 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.facts.shapes import shaped
 from assay.facts.source import source
 from assay.model import Env, Exec, Fact, Files, Links, Missing, Probe, RawFact, Which
 
-_RELEASE = re.compile(r"^\s*Cuda compilation tools, release (\d+\.\d+), V([\d.]+)", re.MULTILINE)
+_RELEASE = re.compile(r"^[ \t]*Cuda compilation tools, release (\d+\.\d+), V([\d.]+)", re.MULTILINE)
 _NOT_FOUND = re.compile(r"\bnot found\b|No such file or directory|is not recognized", re.IGNORECASE)
-_GCC = re.compile(r"^\s*(?:gcc|g\+\+|cc|[\w-]*-gcc)\S* \(.*\) (\d+(?:\.\d+)+)", re.MULTILINE)
+_GCC = re.compile(r"^[ \t]*(?:gcc|g\+\+|cc|[\w-]*-gcc)\S* \(.*\) (\d+(?:\.\d+)+)", re.MULTILINE)
 _OPEN_MPI = re.compile(r"\(Open ?MPI\) (\d+\.\d+\.\d+\w*)|(?:OpenRTE|PRRTE)\) (\d+\.\d+\.\d+\w*)", re.IGNORECASE)
 _OTHER_MPI = re.compile(
     r"(Intel\(R\) MPI Library|HYDRA build details|MVAPICH)[^\n]*?(?:Version:?\s+|$)([\d.]+)?", re.MULTILINE
 )
-_HYDRA = re.compile(r"^\s*Version:\s+([\d.]+)", re.MULTILINE)
+_HYDRA = re.compile(r"^[ \t]*Version:\s+([\d.]+)", re.MULTILINE)
 _KEYED = re.compile(r"^ {0,26}(\S[^:]*?): (.*)$")
 _LIST = re.compile(r"^ {20,}(\S.*)$")
 
@@ -93,6 +94,7 @@ class OmpiInfo(Struct, frozen=True, kw_only=True):
                     "/opt/nvidia/hpc_sdk/*/*/compilers/bin/nvcc",
                 ),
             ),
+            Exec("bare", ("nvcc", "--version"), timeout_s=5.0),
             Which("which", ("nvcc",)),
             Env("path", ("PATH",)),
             Files("json", ("/usr/local/cuda*/version.json",)),
@@ -112,7 +114,10 @@ def cuda_toolkits(raw: RawFact) -> CudaToolkits | Missing:
     target = links.get("/usr/local/cuda")
     if target == "/etc/alternatives/cuda":
         target = links.get("/etc/alternatives/cuda", target)
-    return CudaToolkits(toolkits=toolkits, first=_first(found, raw.files("path")), default=target, sdk=sdk)
+    first, bare = _first(found, raw.files("path")), raw.read("bare")
+    if first and bare.state == "ok" and first not in {t.path for t in toolkits}:
+        toolkits = (*toolkits, _toolkit(first, bare.out, bare.err))
+    return CudaToolkits(toolkits=toolkits, first=first, default=target, sdk=sdk)
 
 
 def _toolkit(path: str, out: str, err: str) -> Toolkit:
@@ -177,6 +182,7 @@ def nvcc_version(text: str) -> Toolkit | None:
     raise ValueError("not the output of nvcc --version")
 
 
+@shaped("version.json of a CUDA toolkit")
 def cuda_versions(text: str) -> CudaVersions:
     """version.json of a CUDA toolkit (11.1 and later)."""
     match json.loads(text):
