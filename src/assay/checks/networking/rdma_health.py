@@ -54,7 +54,7 @@ def errors(rdma: RdmaDevices, bars: Network) -> Verdict:
 def flap_verdict(downs: dict[str, int], uptime_s: float | None, bars: Network) -> Verdict:
     """The verdict on link losses since boot: port -> number."""
     days = max((uptime_s or 0) / _DAY, 1)
-    often = [n for n, d in downs.items() if d > bars.flaps_tolerated.value and d / days >= bars.flaps_per_day.value]
+    often = [n for n, d in downs.items() if d / days >= bars.flaps_per_day.value]
     some_times = [n for n, d in downs.items() if d > bars.flaps_tolerated.value]
     if often:
         return fail(f"flapping links: {some(often)}", seen=downs, bar=bars.flaps_per_day.bar)
