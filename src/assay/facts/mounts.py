@@ -74,14 +74,22 @@ class Mounts(Fact, frozen=True):
         """The mount on exactly this directory; the last one hides those before it."""
         return next((m for m in reversed(self.mounts) if m.target == target), None)
 
-    def holding(self, path: str) -> Mount | None:
-        """The mount a path lies on."""
-        inside = [m for m in self.mounts if path == m.target or path.startswith(m.target.rstrip("/") + "/")]
-        return max(inside, key=lambda m: len(m.target), default=None)
+    def holding(self, paths: Iterable[str]) -> tuple[Mount, ...]:
+        """The mounts that these paths lie on, each once."""
+        by_target = {m.target: m for m in self.mounts}
+        found = (next((by_target[p] for p in _up(path) if p in by_target), None) for path in paths)
+        return tuple({m.target: m for m in found if m}.values())
 
     def by_type(self) -> dict[str, int]:
         """How many mounts of each file system type."""
         return dict(Counter(m.fstype for m in self.mounts))
+
+
+def _up(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+    yield "/"
 
 
 @source(

@@ -12,7 +12,7 @@ from assay.facts.nvme import BlockDevices, DriveTemperature, NvmeDrive, NvmeDriv
 from assay.model import Missing, Verdict
 from assay.profiles.host import Host
 
-_SYSTEM = ("/boot", "/efi", "/snap", "/var/lib/kubelet/pods")
+_SYSTEM = ("/boot", "/efi", "/snap", "/etc/", "/dev/", "/var/lib/kubelet/pods")
 
 
 def _local(drives: NvmeDrives | Missing, bar: Host) -> list[NvmeDrive]:
@@ -78,16 +78,16 @@ def _mounted_on(mounts: Iterable[Mount], blocks: BlockDevices, namespaces: froze
 )
 def space(mounts: Mounts, bar: Host) -> Verdict:
     """Holds the use of the places where a full disk stops work, as df counts it for users, against two bars."""
-    held = {m.target: m for p in bar.filesystems.watched if (m := mounts.holding(p)) and m.used_percent is not None}
+    held = [m for m in mounts.holding(bar.filesystems.watched) if m.used_percent is not None]
     if not held:
         return unknown("no size of a local file system is given", "too-little")
-    worst = max(held.values(), key=lambda m: m.used_percent or 0)
+    worst = max(held, key=lambda m: m.used_percent or 0)
     words = f"{worst.target} is {worst.used_percent:.0f} % full"
     if (worst.used_percent or 0) > bar.root_full_percent.value:
         return fail(words, seen=worst.used_percent, bar=bar.root_full_percent.bar(" %", "<= "))
     if (worst.used_percent or 0) > bar.root_used_percent.value:
         return warn(words, seen=worst.used_percent, bar=bar.root_used_percent.bar(" %", "<= "))
-    return ok(f"{', '.join(sorted(held))}: at most {bar.root_used_percent.value:g} % full")
+    return ok(f"{', '.join(m.target for m in held)}: at most {bar.root_used_percent.value:g} % full")
 
 
 @check(
@@ -102,10 +102,10 @@ def image_space(mounts: Mounts, gpus: GpuPresence, bar: Host) -> Verdict:
     """Warns when a GPU host has little free space where container images are unpacked, by default the root disk."""
     if not gpus.any:
         return skip("no GPU")
-    places = {m.target: m for p in bar.filesystems.images if (m := mounts.holding(p)) and m.available_mib is not None}
+    places = [m for m in mounts.holding(bar.filesystems.images) if m.available_mib is not None]
     if not places:
         return unknown("free space for images is not given", "too-little")
-    best = max(places.values(), key=lambda m: m.available_mib or 0)
+    best = max(places, key=lambda m: m.available_mib or 0)
     free = (best.available_mib or 0) / 1024
     if free < bar.image_space_gib.value:
         words = f"{free:.0f} GiB free for container images (on {best.target})"
