@@ -13,6 +13,7 @@ from assay.profiles.method import Method
 
 
 def write(directory: Path) -> None:
+    """Write one page per verb into `directory`."""
     directory.mkdir(exist_ok=True)
     context = click.Context(assay, info_name="assay")
     assay.commands = {verb: command for verb in VERBS if (command := assay.get_command(context, verb))}

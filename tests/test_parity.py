@@ -1,4 +1,4 @@
-"""Every criterion that a probe can settle on a standalone host is served by a check or listed with the reason why not."""
+"""Every criterion that a probe can settle on a host is served by a check, or listed with the reason why not."""
 
 from assay.checks.registry import checks
 from assay.profiles import Profiles

@@ -48,7 +48,10 @@ WORST_FIRST: tuple[Status, ...] = tuple(Status)
 
 
 class Exec(Struct, frozen=True, tag="exec", omit_defaults=True):
-    """Run argv (never a shell). `each` = glob whose every match replaces "{}" in argv; `keep` = which end survives the cap."""
+    """Run argv, never a shell. `keep` = the end of the output that survives the cap.
+
+    `each` = globs: the command runs once per match, "{}" in argv being the path; without a match it does not run.
+    """
 
     key: str
     argv: tuple[str, ...]
