@@ -67,9 +67,7 @@ def dashboard(text: str) -> Dashboard:
     if not isinstance(body, dict) or not ("panels" in body or "rows" in body):
         raise ValueError("not a Grafana dashboard")
     panels = list(_panels(body))
-    queries = [
-        q for p in panels for t in p.get("targets") or [] if isinstance(t, dict) and isinstance(q := t.get("expr"), str)
-    ]
+    queries = [q for p in panels for t in _dicts(p.get("targets")) if isinstance(q := t.get("expr"), str)]
     metrics = dict.fromkeys(m for q in queries for m in promql_metrics(q))
     return Dashboard(
         title=str(body.get("title", "")), panels=len(panels), metrics=tuple(metrics), queries=tuple(queries)
@@ -78,12 +76,14 @@ def dashboard(text: str) -> Dashboard:
 
 def _panels(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Panels in rows of either layout; a row itself is no panel."""
-    for panel in [*(body.get("panels") or []), *(body.get("rows") or [])]:
-        if not isinstance(panel, dict):
-            continue
+    for panel in [*_dicts(body.get("panels")), *_dicts(body.get("rows"))]:
         if panel.get("type") != "row" and ("type" in panel or "targets" in panel):
             yield panel
         yield from _panels({"panels": panel.get("panels")})
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def promql_metrics(query: str) -> list[str]:

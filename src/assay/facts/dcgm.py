@@ -5,14 +5,13 @@ dcgmi talks to the host engine, so it is asked only where the unit of a host eng
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct, field
 
-from assay.facts.dcgm_health import health_check
+from assay.facts.dcgm_health import health_check, tree
 from assay.facts.source import source
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
@@ -154,15 +153,10 @@ def health(text: str) -> DcgmHealth:
     """`dcgmi health -f`, box or -j."""
     watches = {name: state == "On" for name, state in _WATCH.findall(text)}
     if not watches and "{" in text:
-        watches = _json_watches(text[text.index("{") :])
+        watches = {name: node.value == "On" for name, node in tree(text).items() if node.value in {"On", "Off"}}
     if not watches:
         raise ValueError("no health watches in it")
     return DcgmHealth(watches=watches)
-
-
-def _json_watches(text: str) -> dict[str, bool]:
-    body = json.loads(text).get("body", {})
-    return {k: v["value"] == "On" for k, v in body.items() if isinstance(v, dict) and v.get("value") in {"On", "Off"}}
 
 
 class Dmon(Struct, frozen=True, kw_only=True):

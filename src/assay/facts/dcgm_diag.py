@@ -110,8 +110,8 @@ def diag_json(text: str) -> Diag:
     if root is None and not error:
         raise ValueError("no DCGM diagnostic in this JSON")
     body: dict[str, Any] = document[root] if root else {}
-    metadata = document.get("metadata") or body.get("metadata") or {}
-    tests = tuple(_json_test(c, t) for c in _list(body, "test_categories") for t in _list(c, "tests"))
+    metadata = next((m for m in (document.get("metadata"), body.get("metadata")) if isinstance(m, dict)), {})
+    tests = tuple(_json_test(c, t) for c in _list(body, "test_categories") for t in _list(c, "tests") if t.get("name"))
     groups = _list(document, "entity_groups")
     devices = tuple(
         str(e.get("device_id", "")) for g in groups if g.get("entity_group") == "GPU" for e in _list(g, "entities")
@@ -212,7 +212,7 @@ def diag_text(text: str) -> Diag:
     table = _Table()
     for line in _ANSI.sub("", text).splitlines():
         table.read(line.rstrip())
-    if not table.tests and not table.metadata:
+    if not table.begun or not (table.tests or table.metadata):
         raise ValueError("no table of dcgmi diag in it")
     tests = tuple(t.done() for t in table.tests)
     ids = _device_ids(table.metadata.get("ids", ""))
@@ -270,11 +270,12 @@ class _Table:
         self.metadata: dict[str, str] = {}
         self.key = ""
         self.closed = False
+        self.begun = False
 
     def read(self, line: str) -> None:
         """One line of the box."""
         if category := _CATEGORY.match(line):
-            self.category, self.closed = category[1], False
+            self.category, self.closed, self.begun = category[1], False, True
         elif line.startswith("+-"):
             self.closed = bool(self.tests) and not line.strip("+-")
         elif line.startswith("|") and line.count("|") >= 3:
@@ -285,6 +286,7 @@ class _Table:
     def row(self, left: str, right: str) -> None:
         """A metadata value, a test, a note of the last test, or the continuation of the line above."""
         if left == "Diagnostic" and right == "Result":
+            self.begun = True
             return
         if self.category == "Metadata" or left in _METADATA:
             self.key = _METADATA.get(left, left) if left else self.key

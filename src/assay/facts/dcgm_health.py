@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
 _CELLS = re.compile(r"^[|\s]*((?:->\s*)*)\s*([^|]*?)\s*\|\s*([^|]*?)\s*\|?\s*$")
 _GROUPS = {"GPU", "Switch", "NvSwitch", "CPU", "Link", "GPU-I", "GPU-CI"}
@@ -34,7 +33,7 @@ def health_check(text: str) -> HealthCheck:
     if "watches not enabled" in text.lower():
         return HealthCheck(watched=False)
     if '"body"' in text and "{" in text:
-        return _from_json(json.loads(text[text.index("{") :]).get("body", {}))
+        return _from_json(tree(text))
     rows = [(m[1].count("->"), m[2], m[3]) for line in text.splitlines() if "|" in line and (m := _CELLS.match(line))]
     overall = next((value for _, key, value in rows if key.startswith("Overall")), None)
     if overall is None:
@@ -57,18 +56,35 @@ def _incidents(rows: list[tuple[int, str, str]]) -> list[Incident]:
     return [Incident(**f) for f in found]
 
 
-def _from_json(body: dict[str, Any]) -> HealthCheck:
-    overall = body.get("Overall Health", {}).get("value")
+class Node(Struct, frozen=True):
+    """A node of the tree that dcgmi writes as JSON."""
+
+    value: str | None = None
+    overflow: tuple[str, ...] = ()
+    children: dict[str, Node] = field(default_factory=dict)
+
+
+class Tree(Struct, frozen=True):
+    """The whole document; "Health monitor systems report" may stand in front of it."""
+
+    body: dict[str, Node]
+
+
+def tree(text: str) -> dict[str, Node]:
+    """The body of dcgmi's JSON; ValueError when it has none."""
+    try:
+        return msgspec.json.decode(text[text.find("{") :] if "{" in text else text, type=Tree).body
+    except msgspec.DecodeError as e:
+        raise ValueError(f"not the JSON of dcgmi health: {e}") from e
+
+
+def _from_json(body: dict[str, Node]) -> HealthCheck:
+    if "Overall Health" not in body:
+        raise ValueError("no overall health in it")
     found = [
-        Incident(
-            entity=f"{group} {entity}",
-            system=system,
-            health=str(state.get("value", "")),
-            message=" ".join(map(str, state.get("overflow", []))),
-        )
-        for group, one in body.items()
-        if group in _GROUPS and isinstance(one, dict)
-        for entity, tree in one.get("children", {}).items()
-        for system, state in tree.get("children", {}).get("Errors", {}).get("children", {}).items()
+        Incident(entity=f"{group} {entity}", system=system, health=state.value or "", message=" ".join(state.overflow))
+        for group in body.keys() & _GROUPS
+        for entity, one in body[group].children.items()
+        for system, state in one.children.get("Errors", Node()).children.items()
     ]
-    return HealthCheck(overall=overall, incidents=tuple(found))
+    return HealthCheck(overall=body["Overall Health"].value, incidents=tuple(found))

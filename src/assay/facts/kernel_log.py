@@ -6,7 +6,7 @@ import datetime as dt
 import re
 
 from assay.facts.source import source
-from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, Read, Stat
+from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, ReadState, Stat
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?(Z|[+-]\d\d:?\d\d)?")
 _UNREADABLE = (
@@ -47,6 +47,7 @@ class KernelLog(Fact, frozen=True):
             Exec(
                 "journal",
                 ("journalctl", "_TRANSPORT=kernel", "--since=-7days", "-o", "short-iso-precise", "--no-pager"),
+                timeout_s=4.0,
                 cap=8 << 20,
                 keep="tail",
             ),
@@ -62,19 +63,18 @@ def kernel_log(raw: RawFact) -> KernelLog | Missing:
     """The journal where it shows kernel lines, else the ring buffer."""
     restrict = raw.out("restrict").strip()
     kmsg = next(iter(raw.files("kmsg").values()), "")
-    name, read = next(
-        ((n, r) for n in ("journal", "dmesg") if _first_line((r := raw.read(n)).out)),
-        ("", Read(key="", state="absent")),
-    )
-    text = read.out if name else ""
-    first, last = _first_line(text), text[text.rstrip("\n").rfind("\n") + 1 :].strip()
-    if not name and all(raw.read(k).state == "absent" for k in ("journal", "dmesg")):
-        return Missing("absent", "neither journalctl nor dmesg here")
+    name = next((n for n in ("journal", "dmesg") if raw.read(n).state == "ok" and _first_line(raw.read(n).out)), "")
+    states = {raw.read(k).state for k in ("journal", "dmesg")}
+    if not name and ("timed-out" in states or "ok" not in states):
+        return _missing(states)
+    read = raw.read(name)
+    text = read.out[read.out.find("\n") + 1 :] if read.cut else read.out
+    first, last = _first_line(text), text[text.rfind("\n", 0, max(len(text) - 1, 0)) + 1 :].strip()
     return KernelLog(
         source=name,
         text=text,
         lines=text.count("\n") + (bool(text) and not text.endswith("\n")),
-        boots=text.count("\n-- Boot ") + text.count("\n-- Reboot") + 1 if name else 0,
+        boots=text.count("\n-- ") + 1 if name else 0,
         first=_stamp(first),
         last=_stamp(last),
         first_at=epoch(first),
@@ -85,6 +85,13 @@ def kernel_log(raw: RawFact) -> KernelLog | Missing:
         kmsg_readable="r" in kmsg.split()[-1] if kmsg else None,
         cut=bool(read.cut),
     )
+
+
+def _missing(states: set[ReadState]) -> Missing:
+    """Neither log could be asked to the end; a half-read one is not used."""
+    if "timed-out" in states:
+        return Missing("timed-out", "journalctl or dmesg did not answer in time")
+    return Missing("absent" if states == {"absent"} else "failed", "neither journalctl nor dmesg gave the kernel log")
 
 
 def _first_line(text: str) -> str:

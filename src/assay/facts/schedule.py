@@ -21,6 +21,7 @@ _WEEKDAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 
 _RANGE = re.compile(r"^(\w+)(?:-(\w+))?(?:/\d+)?$")
 _TIMER = re.compile(r"(?:\s(?P<passed>\S[^-]*?) ago|n/a|-)\s+(?P<unit>\S+\.timer)\s+(?P<service>\S+)\s*$")
 _PASSED = re.compile(r"(\d+(?:\.\d+)?)\s*(years?|months?|weeks?|days?|h|min|s|ms|us)\b")
+_SETTING = re.compile(r"^\s*\w+\s*=")
 _STEP = re.compile(r"^\*/(\d+)$")
 
 
@@ -29,6 +30,14 @@ def cron_lines(text: str, *, system: bool) -> list[tuple[str, str]]:
     found = (m for line in text.splitlines() if not line.lstrip().startswith("#") and (m := _LINE.match(line)))
     pairs = [(" ".join(m[1].split()), m[2]) for m in found]
     return [(when, command.partition(" ")[2].strip() if system else command) for when, command in pairs]
+
+
+def cron_table(text: str, *, system: bool) -> list[tuple[str, str]]:
+    """The same, strictly: ValueError for a text that is no cron table."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if any(not _LINE.match(line) and not _SETTING.match(line) for line in lines):
+        raise ValueError("not a cron table")
+    return cron_lines(text, system=system)
 
 
 def cron_period(when: str) -> float | None:
@@ -126,6 +135,6 @@ def timers_now(text: str) -> list[Timer]:
 
 FORMATS: dict[str, Callable[[str], Any]] = {
     "systemctl list-timers": timers_now,
-    "/etc/crontab": lambda text: cron_lines(text, system=True),
-    "crontab -l": lambda text: cron_lines(text, system=False),
+    "/etc/crontab": lambda text: cron_table(text, system=True),
+    "crontab -l": lambda text: cron_table(text, system=False),
 }
