@@ -15,7 +15,24 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|`[^`]*`')
 _SELECTOR = re.compile(r"\{[^}]*\}|\[[^\]]*\]")
 _GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _CALL = re.compile(r"\b[a-z_]\w*\s*(?=\()")
-_WORDS = frozenset({"and", "or", "unless", "offset", "bool", "by", "without", "on", "ignoring", "inf", "nan", "e"})
+_WORDS = frozenset(
+    {
+        "and",
+        "or",
+        "unless",
+        "offset",
+        "bool",
+        "by",
+        "without",
+        "on",
+        "ignoring",
+        "group_left",
+        "group_right",
+        "inf",
+        "nan",
+        "e",
+    }
+)
 
 
 class Counters(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ _ROOTS = ("DCGM GPU Diagnostic", "DCGM Diagnostic")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CATEGORY = re.compile(r"^[|+]-{3,}\s+(\w[\w ]*?)\s+-{2,}\+-+[|+]$")
 _ENTITY = re.compile(r"^(?:GPU|CPU|NIC|ConnectX|Entity)\s*:?\s*(\d+)\s*:\s*(\w+)", re.IGNORECASE)
+_SHARED = re.compile(r"^(\w+) - GPUs?:\s*(\d[\d, ]*)$")
 _WARNING = re.compile(r"^Warning(?:s)?(?::\s*(?:GPU|CPU)\s*(\d+))?$", re.IGNORECASE)
 _INFO = re.compile(r"^Info(?::\s*(?:GPU|CPU)\s*(\d+))?$", re.IGNORECASE)
 _IDS = re.compile(r"[0-9a-fA-F]{4}\b")
@@ -297,6 +298,7 @@ class _Table:
             self.note(False, info[1], right)
         elif left:
             self.tests.append(_Rows(self.category, left, right))
+            self.tests[-1].results += _results(right)
         elif self.tests:
             self.more(right)
 
@@ -308,11 +310,19 @@ class _Table:
     def more(self, text: str) -> None:
         """A row with an empty first cell: a GPU's own result, or more of the note above it."""
         test = self.tests[-1]
-        found = None if test.notes else _ENTITY.match(text)
-        if found:
-            test.results.append(DiagResult(status=status_of(found[2]), word=found[2], entity=int(found[1])))
-        elif test.notes:
+        if test.notes:
             test.notes[-1][2] += text
+        else:
+            test.results += _results(text)
+
+
+def _results(cell: str) -> list[DiagResult]:
+    """Results of single GPUs: "GPU0: Pass" (4.x), "Fail - GPUs: 1, 3" (before)."""
+    own, shared = _ENTITY.match(cell), _SHARED.match(cell)
+    if own:
+        return [DiagResult(status=status_of(own[2]), word=own[2], entity=int(own[1]))]
+    numbers = shared[2].replace(",", " ").split() if shared else []
+    return [DiagResult(status=status_of(cell), word=shared[1] if shared else "", entity=int(n)) for n in numbers]
 
 
 def diag(text: str) -> Diag:

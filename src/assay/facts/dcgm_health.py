@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 from msgspec import Struct, field
 
-_CELLS = re.compile(r"^[|\s]*((?:->\s*)*)\s*([^|]*?)\s*\|\s*([^|]*?)\s*\|?\s*$")
 _GROUPS = {"GPU", "Switch", "NvSwitch", "CPU", "Link", "GPU-I", "GPU-CI"}
 
 
@@ -34,11 +31,17 @@ def health_check(text: str) -> HealthCheck:
         return HealthCheck(watched=False)
     if '"body"' in text and "{" in text:
         return _from_json(tree(text))
-    rows = [(m[1].count("->"), m[2], m[3]) for line in text.splitlines() if "|" in line and (m := _CELLS.match(line))]
+    rows = [cells for line in text.splitlines() if (cells := _cells(line))]
     overall = next((value for _, key, value in rows if key.startswith("Overall")), None)
     if overall is None:
         raise ValueError("no overall health in it")
     return HealthCheck(overall=overall, incidents=tuple(_incidents(rows)))
+
+
+def _cells(line: str) -> tuple[int, str, str] | None:
+    """Depth, key and value of a row of the box."""
+    cells = line.strip().strip("|").split("|", 1)
+    return (cells[0].count("->"), cells[0].replace("->", "").strip(), cells[1].strip()) if len(cells) == 2 else None
 
 
 def _incidents(rows: list[tuple[int, str, str]]) -> list[Incident]:
