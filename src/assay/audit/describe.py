@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from assay.audit.inventory import gpu_names
 from assay.checks.engine import NodeFacts
-from assay.facts.amd_smi import AmdGpus
 from assay.facts.identity import Identity, identity
 from assay.facts.nvidia import NvidiaSmi
-
-
-def gpu_names(node: NodeFacts) -> tuple[str, ...]:
-    """Product name of every GPU that answers."""
-    names: list[str] = []
-    nvidia, amd = node.facts.get(NvidiaSmi), node.facts.get(AmdGpus)
-    if isinstance(nvidia, NvidiaSmi):
-        names += [gpu.name or "NVIDIA GPU" for gpu in nvidia.gpus]
-    if isinstance(amd, AmdGpus):
-        names += [gpu.product or "AMD GPU" for gpu in amd.gpus]
-    return tuple(names)
 
 
 def node_words(node: NodeFacts) -> str:

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from assay.audit.describe import fleet_words, node_identity, node_words
-from assay.audit.judgement import Grant, Judgement, NotLookedAt, counts, coverage, refused, to_json, unproven
+from assay.audit.inventory import inventory
+from assay.audit.judgement import Grant, Judgement, NotLookedAt, Part, counts, coverage, refused, to_json, unproven
 from assay.audit.select import Selection, selected
 from assay.checks.engine import NodeFacts, judge
 from assay.checks.registry import Check, When, checks
 from assay.errors import StoreError
 from assay.facts.source import Source, parse, sources
-from assay.model import CATEGORIES, Fact, Missing, RawFact
+from assay.model import CATEGORIES, Fact, Finding, Missing, RawFact
 from assay.profiles import Profiles, shipped_names
 from assay.profiles.criteria import Unserved
 from assay.profiles.method import Method
@@ -31,6 +32,7 @@ class _Reading:
         self.refused: dict[str, dict[str, tuple[str, ...]]] = {}
         self.identities: dict[str, str] = {}
         self.systems: Counter[str] = Counter()
+        self.parts: dict[tuple[str, str], list[str]] = {}
 
 
 def judge_run(
@@ -64,11 +66,12 @@ def judge_run(
         answered=len(run.index.nodes()),
         identities=reading.identities,
         system=fleet_words(reading.systems),
+        inventory=tuple(Part(name, words, fold(nodes)) for (name, words), nodes in reading.parts.items()),
         coverage=coverage(findings),
         counts=counts(findings),
         findings=tuple(findings),
         unproven=unproven(findings, frozenset(c.id for c in chosen if c.required), gaps),
-        not_looked_at=tuple(_not_looked_at(known, wanted, profiles, silent)),
+        not_looked_at=tuple(_not_looked_at(known, wanted, profiles, silent, findings)),
         not_granted=_not_granted(reading.refused, fold),
         problems=tuple(run.problems()),
         evidence=reading.evidence,
@@ -110,6 +113,8 @@ def _note(
         if raw.probe in known and (paths := refused(known[raw.probe].probe, raw)):
             reading.refused.setdefault(raw.probe, {})[facts.node] = paths
     reading.systems[node_words(facts)] += 1
+    for part in inventory(facts).items():
+        reading.parts.setdefault(part, []).append(facts.node)
     if identity := node_identity(facts):
         reading.identities[facts.node] = identity
 
@@ -125,7 +130,11 @@ def _not_granted(
 
 
 def _not_looked_at(
-    known: Mapping[str, Check], wanted: Selection, profiles: Profiles, silent: Mapping[str, Missing]
+    known: Mapping[str, Check],
+    wanted: Selection,
+    profiles: Profiles,
+    silent: Mapping[str, Missing],
+    findings: Iterable[Finding],
 ) -> Iterator[NotLookedAt]:
     for node, gap in silent.items():
         yield NotLookedAt(f"node {node}", gap.reason)
@@ -134,8 +143,11 @@ def _not_looked_at(
     have = {check.category for check in known.values()}
     if others := [category for category in CATEGORIES if category not in have]:
         yield NotLookedAt(", ".join(others), "judged from measurements, documents and interviews, not from a host")
+    for finding in findings:
+        if finding.reason == "not-asked":
+            yield NotLookedAt(finding.check, finding.message)
     for entry in profiles.get(Unserved).unserved:
-        yield NotLookedAt(", ".join(entry.criteria), entry.why)
+        yield NotLookedAt(f"{entry.what} ({', '.join(entry.criteria)})", entry.why)
 
 
 def keep(run: Run, judgement: Judgement) -> None:

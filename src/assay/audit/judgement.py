@@ -20,6 +20,7 @@ class Coverage(Struct, frozen=True):
     judged: int = 0
     unknown: int = 0
     denied: int = 0
+    not_asked: int = 0
     total: int = 0
     not_applicable: int = 0
 
@@ -40,6 +41,14 @@ class Grant(Struct, frozen=True):
     reads: tuple[str, ...]
 
 
+class Part(Struct, frozen=True):
+    """One part of the machines, what was seen of it, and on which nodes."""
+
+    name: str
+    words: str
+    subject: str
+
+
 class Judgement(Struct, frozen=True, kw_only=True):
     """A run judged by one method."""
 
@@ -58,6 +67,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     answered: int
     identities: dict[str, str]
     system: str
+    inventory: tuple[Part, ...]
     coverage: dict[Category, Coverage]
     counts: dict[str, int]
     findings: tuple[Finding, ...]
@@ -79,7 +89,8 @@ def coverage(findings: Iterable[Finding]) -> dict[Category, Coverage]:
             judged=t["judged"],
             unknown=t["unknown"],
             denied=t["denied"],
-            total=t["judged"] + t["unknown"] + t["denied"],
+            not_asked=t["not-asked"],
+            total=t["judged"] + t["unknown"] + t["denied"] + t["not-asked"],
             not_applicable=t["n/a"],
         )
         for name, t in zip(CATEGORIES, tally.values(), strict=True)
@@ -90,7 +101,7 @@ def _kind(finding: Finding) -> str:
     if finding.status.judged:
         return "judged"
     if finding.status is Status.SKIP:
-        return "n/a" if finding.reason in NOT_APPLICABLE else "denied"
+        return "n/a" if finding.reason in NOT_APPLICABLE else finding.reason
     return "unknown"
 
 
@@ -119,7 +130,7 @@ def unproven(
     reasons += [
         f"{f.check} on {f.subject}: {f.message}"
         for f in findings
-        if f.check in required and _kind(f) in ("unknown", "denied")
+        if f.check in required and _kind(f) in ("unknown", "denied", "not-asked")
     ]
     if not any(f.status.judged for f in findings):
         reasons.append("not one check could be judged")

@@ -31,8 +31,9 @@ class Criteria(Profile, frozen=True):
 
 
 class UnservedCriteria(Struct, frozen=True, forbid_unknown_fields=True):
-    """Criteria that no check serves, and why."""
+    """Criteria that no check serves: what they ask for in a few words, and why not."""
 
+    what: str
     criteria: tuple[str, ...]
     environment: Literal["standalone", "slurm", "k8s"]
     why: str

@@ -22,6 +22,7 @@ from assay.run.store import Run
 _LOUD_BYTES = 3000
 _QUIET_BYTES = 500
 _PIECES = 120
+_REFUSED = ("denied", "not-asked")
 _LOUD = (Status.FAIL, Status.ERROR, Status.UNKNOWN, Status.WARN)
 
 
@@ -78,9 +79,9 @@ def chapters(findings: Iterable[Finding]) -> list[Chapter]:
     return [
         Chapter(
             category,
-            tuple(f for f in found if f.status in _LOUD or f.reason == "denied"),
+            tuple(f for f in found if f.status in _LOUD or f.reason in _REFUSED),
             tuple(f for f in found if f.status is Status.PASS),
-            tuple(f for f in found if f.status is Status.SKIP and f.reason != "denied"),
+            tuple(f for f in found if f.status is Status.SKIP and f.reason not in _REFUSED),
             outcome_strip(category, _outcomes(found)),
         )
         for category, found in zip(CATEGORIES, by_category.values(), strict=True)
@@ -90,7 +91,7 @@ def chapters(findings: Iterable[Finding]) -> list[Chapter]:
 def _outcomes(findings: Iterable[Finding]) -> dict[str, int]:
     tally: dict[str, int] = {}
     for f in findings:
-        name = "denied" if f.reason == "denied" else f.status.value
+        name = f.reason if f.reason in ("denied", "not-asked") else f.status.value
         if name != "skip":
             tally[name] = tally.get(name, 0) + f.nodes
     return tally
@@ -106,7 +107,7 @@ def render(judgement: Judgement, evidence: list[Excerpt]) -> str:
         lstrip_blocks=True,
         finalize=_safe,
     )
-    page.filters.update(when=when, clean=clean)
+    page.filters.update(when=when, code=_code)
     page.globals.update(plural=plural)
     return page.get_template("audit.html").render(
         j=judgement,
@@ -127,6 +128,14 @@ def render(judgement: Judgement, evidence: list[Excerpt]) -> str:
 
 def _safe(value: object) -> object:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _code(text: str) -> Markup:
+    """Plain text with `commands` in backticks as code."""
+    parts = clean(text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 and i < len(parts) - 1 else part for i, part in enumerate(parts)
+    )
 
 
 def _known(findings: Iterable[Finding]) -> dict[str, Check]:

@@ -28,7 +28,7 @@ def _lines(judgement: Judgement) -> Iterator[str]:
     ]
     yield from _table("Findings", loud)
     yield from _table("Passed", [f for f in judgement.findings if f.status is Status.PASS], folded=True)
-    skipped = [f for f in judgement.findings if f.status is Status.SKIP and f.reason != "denied"]
+    skipped = [f for f in judgement.findings if f.status is Status.SKIP and f.reason not in ("denied", "not-asked")]
     yield from _table("Skipped", skipped, folded=True)
     if judgement.not_looked_at:
         yield "\n## Not looked at\n"

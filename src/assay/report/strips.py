@@ -12,6 +12,7 @@ COLOURS = {
     "unknown": "#111827",
     "error": "#111827",
     "denied": "#737b87",
+    "not-asked": "#b9bfc9",
     "pass": "#0b6e99",
 }
 _WIDTH = 320.0

@@ -57,6 +57,6 @@ def request_text(judgement: Judgement) -> str:
         [
             f"To audit {judgement.target} completely we need to read as root (sudo -n):",
             *rows,
-            "The audit only reads: it changes nothing, starts nothing and sends nothing. `assay plan` prints every read.",
+            "The audit only reads: it changes and starts nothing and sends nothing. `assay plan` prints every read.",
         ]
     )
