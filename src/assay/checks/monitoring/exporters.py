@@ -34,7 +34,7 @@ class Metric(Struct, frozen=True):
 
 METRICS = (
     Metric(
-        "gpu.metrics.sm_active",
+        "gpu.metrics.sm-active",
         ("mon-sm-active",),
         "SM activity",
         "GPU utilisation is 100 % while one SM works: only SM activity tells whether the chip is used.",
@@ -42,7 +42,7 @@ METRICS = (
         (("GPU_GFX_ACTIVITY",),),
     ),
     Metric(
-        "gpu.metrics.sm_occupancy",
+        "gpu.metrics.sm-occupancy",
         ("mon-sm-occupancy",),
         "SM occupancy",
         "Low occupancy beside high activity points to kernels that are too small.",
@@ -51,7 +51,7 @@ METRICS = (
         amd_default=False,
     ),
     Metric(
-        "gpu.metrics.tensor_active",
+        "gpu.metrics.tensor-active",
         ("mon-tensor-active",),
         "tensor pipe activity",
         "Tensor activity is the nearest thing to achieved FLOP/s that needs no change in the job.",
@@ -60,7 +60,7 @@ METRICS = (
         amd_default=False,
     ),
     Metric(
-        "gpu.metrics.pcie_replay",
+        "gpu.metrics.pcie-replay",
         ("mon-pcie-replay",),
         "PCIe replays",
         "Replays rise before a link drops to a lower speed or the GPU falls off the bus.",

@@ -32,7 +32,7 @@ def profiling(driver: NvidiaDriver) -> Verdict:
 
 
 @check(
-    "nvidia.idle_power",
+    "nvidia.idle-power",
     category="monitoring",
     severity="low",
     criteria=("mon-idle-thermals",),

@@ -95,7 +95,7 @@ def _amd_engine(engine: DockerEngine | Missing, hpc: HpcContainers | Missing) ->
 
 
 @check(
-    "image.container_stack",
+    "image.container-stack",
     category="orchestration",
     severity="medium",
     criteria=("exp-sa-image-ready",),

@@ -54,7 +54,7 @@ KINDS = (
     ),
     Active(
         "nccl-local",
-        "health.active.nccl_local",
+        "health.active.nccl-local",
         "exp-hc-active-nccl-local",
         "local all-reduce",
         "One bad NVLink or NVSwitch slows every job on the node and raises no error.",
@@ -62,7 +62,7 @@ KINDS = (
     ),
     Active(
         "ib-local",
-        "health.active.ib_local",
+        "health.active.ib-local",
         "exp-hc-active-ib-local",
         "local all-reduce through the fabric adapters",
         "It tests all adapters of one node without a second node.",

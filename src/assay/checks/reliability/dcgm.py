@@ -74,7 +74,7 @@ def _watched(health: DcgmHealth) -> Verdict:
 
 
 @check(
-    "dcgm.sees_all_gpus",
+    "dcgm.sees-all-gpus",
     category="reliability",
     severity="high",
     criteria=("exp-hc-dcgm-background",),

@@ -64,7 +64,7 @@ def vbios_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
 
 
 @check(
-    "nvidia.gpu.count_uniform",
+    "nvidia.gpu.count-uniform",
     category="reliability",
     severity="high",
     criteria=("exp-hc-off-bus", "rel-passive-suite"),

@@ -154,7 +154,7 @@ def pcie_replays(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
 
 
 @check(
-    "nvidia.stalled_collective",
+    "nvidia.stalled-collective",
     category="reliability",
     severity="medium",
     criteria=("exp-hc-stalled-collective", "rel-passive-suite"),

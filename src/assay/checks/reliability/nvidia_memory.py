@@ -95,7 +95,7 @@ def correctable(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
 
 
 @check(
-    "nvidia.remapped_rows",
+    "nvidia.remapped-rows",
     category="reliability",
     severity="high",
     criteria=_CRITERIA,
@@ -135,7 +135,7 @@ def _rows(gpu: NvidiaGpu, most: float) -> str | None:
 
 
 @check(
-    "nvidia.retired_pages",
+    "nvidia.retired-pages",
     category="reliability",
     severity="high",
     criteria=_CRITERIA,
@@ -162,7 +162,7 @@ def _pages(gpu: NvidiaGpu, most: float) -> str | None:
 
 
 @check(
-    "nvidia.recovery_action",
+    "nvidia.recovery-action",
     category="reliability",
     severity="critical",
     criteria=("exp-hc-ecc", "rel-passive-suite"),

@@ -129,7 +129,7 @@ def mig(smi: NvidiaSmi) -> Verdict:
 
 
 @check(
-    "nvidia.compute_mode",
+    "nvidia.compute-mode",
     category="reliability",
     severity="medium",
     criteria=_CRITERIA,
@@ -151,7 +151,7 @@ def compute_mode(smi: NvidiaSmi) -> Verdict:
 
 
 @check(
-    "nvidia.power_limit",
+    "nvidia.power-limit",
     category="reliability",
     severity="medium",
     criteria=_CRITERIA,
@@ -173,7 +173,7 @@ def power_limit(smi: NvidiaSmi) -> Verdict:
 
 
 @check(
-    "nvidia.application_clocks",
+    "nvidia.application-clocks",
     category="reliability",
     severity="medium",
     criteria=_CRITERIA,

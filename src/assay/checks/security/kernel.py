@@ -78,7 +78,7 @@ def _cves(fixes: Iterable[DistroFix]) -> str:
 
 
 @check(
-    "security.kernel.named_cves",
+    "kernel.named-cves",
     category="security",
     severity="critical",
     criteria=("sec-kernel-lpe-fixes",),
@@ -140,7 +140,7 @@ def security_update(kernel: Kernel, packages: Packages | Missing, table: Minimum
 
 
 @check(
-    "security.kernel.newest_runs",
+    "kernel.newest-runs",
     category="security",
     severity="high",
     criteria=("sec-guest-kernel-current",),

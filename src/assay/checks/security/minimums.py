@@ -58,7 +58,7 @@ def table_fresh(table: MinimumVersions, at: When) -> Verdict:
 
 
 @check(
-    "minimums.nvidia_driver",
+    "minimums.nvidia-driver",
     category="security",
     severity="high",
     criteria=CRITERIA,
@@ -77,7 +77,7 @@ def nvidia_driver(
 
 
 @check(
-    "minimums.cuda_toolkit",
+    "minimums.cuda-toolkit",
     category="security",
     severity="low",
     criteria=CRITERIA,
@@ -120,7 +120,7 @@ def _no_toolkit(toolkit: GpuToolkit | Missing, packages: Packages | Missing) -> 
 
 
 @check(
-    "minimums.nvidia_container_toolkit",
+    "minimums.nvidia-container-toolkit",
     category="security",
     severity="critical",
     criteria=CRITERIA,
@@ -136,7 +136,7 @@ def container_toolkit(
 
 
 @check(
-    "minimums.toolkit_escapes",
+    "minimums.toolkit-escapes",
     category="security",
     severity="critical",
     criteria=("sec-toolkit-escape-cves",),
@@ -170,7 +170,7 @@ def dcgm(version: DcgmVersion, table: MinimumVersions, at: When) -> Verdict:
 
 
 @check(
-    "minimums.dcgm_exporter",
+    "minimums.dcgm-exporter",
     category="security",
     severity="medium",
     criteria=CRITERIA,
@@ -211,7 +211,7 @@ def nvhpc(sdk: HpcSdk, table: MinimumVersions) -> Verdict:
 
 
 @check(
-    "minimums.connectx_firmware",
+    "minimums.connectx-firmware",
     category="security",
     severity="high",
     criteria=CRITERIA,

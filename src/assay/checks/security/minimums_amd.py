@@ -52,7 +52,7 @@ def _by_product(table: MinimumVersions, name: str, text: str, seen: frozenset[st
 
 
 @check(
-    "minimums.amd_driver",
+    "minimums.amd-driver",
     category="security",
     severity="high",
     criteria=CRITERIA,

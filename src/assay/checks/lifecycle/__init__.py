@@ -1,0 +1,1 @@
+"""Software versions and their age."""
