@@ -72,10 +72,12 @@ def _note(done: NodeDone) -> str:
 def end_all(sessions: Iterable[Session]) -> None:
     """Ask every process group to end, then end it; none is left."""
     left = list(sessions)
-    for session in left:
-        session.signal(signal.SIGTERM)
     until = time.monotonic() + END_S
-    while any(not session.exited() for session in left) and time.monotonic() < until:
-        time.sleep(0.01)
-    for session in left:
-        session.close()
+    try:
+        for session in left:
+            session.signal(signal.SIGTERM)
+        while any(not session.exited() for session in left) and time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        for session in left:
+            session.close()

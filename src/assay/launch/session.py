@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import selectors
 import signal
@@ -17,7 +18,9 @@ from assay.launch.outcome import End, why_ended
 from assay.launch.wire import Wire
 
 CHUNK = 1 << 18
+LAST_CHUNKS = 512  # chunks taken from a process that has ended
 ERR_CAP = 1 << 16  # bytes of stderr kept
+END_S = 0.3  # what a process whose time is up gets to end its children
 
 
 class Session:
@@ -40,32 +43,38 @@ class Session:
     def on_ready(self, fd: int) -> Iterator[Answer]:
         """Write or read what the pipe `fd` is ready for."""
         pipe = next((p for p in self._pipes if p.fileno() == fd), None)
-        if pipe is None:
-            return
+        if pipe is self._process.stdin:
+            self._write(fd)
+        elif pipe is not None:
+            chunk = _read(fd)
+            yield from self._take(pipe, chunk or b"")
+            if chunk == b"":
+                self._drop(pipe)
+
+    def _take(self, pipe: IO[bytes], chunk: bytes) -> Iterator[Answer]:
+        if pipe is self._process.stdout:
+            yield from self.wire.feed(chunk)
+        else:
+            self._stderr = (self._stderr + chunk)[-ERR_CAP:]
+
+    def _write(self, fd: int) -> None:
         try:
-            if pipe is self._process.stdin:
-                self._input = self._input[os.write(fd, self._input[:CHUNK]) :]
-                ended = not self._input
-            else:
-                chunk = os.read(fd, CHUNK)
-                ended = not chunk
-                if pipe is self._process.stdout:
-                    yield from self.wire.feed(chunk)
-                else:
-                    self._stderr = (self._stderr + chunk)[-ERR_CAP:]
+            self._input = self._input[os.write(fd, self._input[:CHUNK]) :]
         except BlockingIOError:
             return
-        except OSError:
-            ended = True
-        if ended:
-            self._drop(pipe)
+        except OSError:  # it ended without reading everything; its exit status says more
+            self._input = memoryview(b"")
+        if not self._input and self._process.stdin:
+            self._drop(self._process.stdin)
 
     def over(self, *, idle: bool) -> bool:
-        """True when the process ended and said everything, or its time is up. `idle` = it said nothing just now."""
-        if not idle:
-            return False
-        self.timed_out = time.monotonic() - self.started > self.timeout_s
-        return self.timed_out or self.exited()
+        """True when the process ended and said everything, or its time is up. `idle` = it said nothing just now.
+
+        A node in the middle of a sentence gets more time, one that talks without end does not.
+        """
+        took_s = time.monotonic() - self.started
+        self.timed_out = took_s > self.timeout_s * (1 if idle else 2)
+        return self.timed_out or (idle and self.exited())
 
     def exited(self) -> bool:
         """True when the process ended. It is not reaped, so that its group keeps its number."""
@@ -75,9 +84,12 @@ class Session:
 
     def finish(self) -> Iterator[Answer]:
         """The last words, a reason for every probe without an answer, and the end."""
-        yield from self.wire.close()
         ended = self.exited()
-        self.close()
+        for pipe in [pipe for pipe in self._pipes if pipe is not self._process.stdin]:
+            for chunk in itertools.takewhile(bool, (_read(pipe.fileno()) for _ in range(LAST_CHUNKS))):
+                yield from self._take(pipe, chunk or b"")
+        yield from self.wire.close()
+        self.stop(END_S if self.timed_out else 0)
         stderr = self._stderr.decode("utf-8", "backslashreplace")
         log = self.wire.log.decode("utf-8", "backslashreplace")
         end = End(
@@ -95,6 +107,14 @@ class Session:
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
+
+    def stop(self, polite_s: float) -> None:
+        """End the process group: asked first, with `polite_s` to tidy up what it started, then at once."""
+        self.signal(signal.SIGTERM)
+        until = time.monotonic() + polite_s
+        while not self.exited() and time.monotonic() < until:
+            time.sleep(0.01)
+        self.close()
 
     def close(self) -> None:
         """End the process group, now."""
@@ -118,3 +138,13 @@ def _start(argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
         )  # fmt: skip
     except OSError as e:
         raise LaunchError(f"{argv[0]} cannot be started: {e.strerror}") from e
+
+
+def _read(fd: int) -> bytes | None:
+    """The next bytes, b"" at the end, None when there is nothing to read now."""
+    try:
+        return os.read(fd, CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -132,7 +132,9 @@ class Collector:
         """Take the next bytes of a probe."""
         chunk = os.read(job.fd, 1 << 20)
         job.buffer += chunk
-        if not chunk:
+        if not chunk and time.monotonic() >= job.until - GRACE_S:
+            self.end(job, "timed-out", "")
+        elif not chunk:
             self.end(job, "error", "the reading process ended early")
         elif len(job.buffer) > PROBE_CAP:
             self.end(job, "error", "the answer is too large")

@@ -56,7 +56,7 @@ class Reader:
                 os._exit(1)
             if time.monotonic() >= self.until:
                 self.last_words()
-                return
+                os._exit(0)
 
     def last_words(self) -> None:
         """The unfinished read; nothing more is said after it."""

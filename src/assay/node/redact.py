@@ -6,6 +6,8 @@ the text; structure around them (quotes, tags, separators) is kept, so JSON stay
 are linear.
 """
 
+import bisect
+import json
 import re
 
 MARK = "<redacted>"
@@ -126,6 +128,10 @@ _PATTERNS = tuple(
 )
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9/+])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])")
 _AWS_REACH = 256
+_DECODER = json.JSONDecoder()
+_JSON_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
+_ANGLE = re.compile(r"[<>]")
+_ATTRIBUTE_END = re.compile(r"[<>\"']")
 _XML = re.compile(r"\s{0,4096}<[?!A-Za-z]")
 
 
@@ -140,7 +146,11 @@ def redact(text: str) -> str:
             spans += [_span(match, 1) for match in pattern.finditer(text) if match.group(1).strip()]
     if "akia" in low or "asia" in low:
         spans += _aws_secrets(text)
-    return _without(text, spans) if spans else text
+    if not spans:
+        return text
+    if _is_xml(text):
+        return _without(text, _inside_tokens(text, spans), XML_MARK)
+    return _without(text, _inside_strings(text, spans) if _is_json(text) else spans, MARK)
 
 
 def redact_value(name: str, value: str) -> str:
@@ -148,8 +158,7 @@ def redact_value(name: str, value: str) -> str:
     return MARK if value and _is_secret(name, value) else redact(value)
 
 
-def _without(text: str, spans: list) -> str:
-    mark = XML_MARK if _XML.match(text) and ("</" in text or "/>" in text) else MARK
+def _without(text: str, spans: list, mark: str) -> str:
     pieces: "list[str]" = []
     done = 0
     for start, end, quoted in sorted(spans):
@@ -159,6 +168,65 @@ def _without(text: str, spans: list) -> str:
             pieces += [text[done:start], '"%s"' % mark if quoted else mark]
         done = end
     return "".join(pieces) + text[done:]
+
+
+def _is_xml(text: str) -> bool:
+    return bool(_XML.match(text) and ("</" in text or "/>" in text))
+
+
+def _inside_tokens(text: str, spans: list) -> list:
+    """The spans cut where the XML text or attribute they begin in ends, so that the document stays one."""
+    found: "list[tuple]" = []
+    tags = [match.start() for match in _ANGLE.finditer(text)]
+    for start, end, _ in spans:
+        index = bisect.bisect_right(tags, start) - 1
+        in_tag = index >= 0 and text[tags[index]] == "<"
+        stop = (_ATTRIBUTE_END if in_tag else _ANGLE).search(text, start, end)
+        stop_at = stop.start() if stop else end
+        found += [(start, stop_at, False)] if stop_at > start else []
+    return found
+
+
+def _is_json(text: str) -> bool:
+    """True for one or more whole JSON documents."""
+    at, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    try:
+        while at < end:
+            _, at = _DECODER.raw_decode(text, at)
+            while at < end and text[at].isspace():
+                at += 1
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _inside_strings(text: str, spans: list) -> list:
+    """The spans cut to the JSON strings they begin in, escapes whole, so that the document stays one."""
+    strings = [match.span() for match in _JSON_STRING.finditer(text)]
+    starts = [start for start, _ in strings]
+    found: "list[tuple]" = []
+    for span in spans:
+        index = bisect.bisect_right(starts, span[0]) - 1
+        if index >= 0 and span[0] < strings[index][1]:
+            low, high = strings[index][0] + 1, strings[index][1] - 1
+            start, stop = _escape_at(text, span[0], low)[0], _escape_at(text, min(span[1], high), low)[1]
+            found += [(start, stop, False)] if stop > start else []
+        elif span[2]:
+            found.append(span)
+    return found
+
+
+def _escape_at(text: str, at: int, low: int) -> tuple:
+    """(start, end) of the JSON escape that `at` lies inside, or (at, at)."""
+    for start in range(at - 1, max(at - 6, low - 1), -1):
+        if text[start] == "\\":
+            run = start
+            while run >= low and text[run] == "\\":
+                run -= 1
+            length = 6 if text[start + 1] == "u" else 2
+            if (start - run) % 2 and at < start + length:
+                return start, start + length
+    return at, at
 
 
 def _aws_secrets(text: str) -> list:
