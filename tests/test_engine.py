@@ -10,6 +10,7 @@ from assay.checks.registry import Check, When, checks
 from assay.facts.source import sources
 from assay.model import Fact, Finding, Missing, MissingKind, Status
 from assay.profiles import Profiles
+from judgements import judgement
 
 KNOWN = checks()
 FACTS = sorted({s.fact for s in sources().values()}, key=lambda f: f.__name__)
@@ -98,16 +99,5 @@ def test_coverage_counts_every_question_once() -> None:
     ],
 )
 def test_exit_codes(counts: dict[str, int], unproven: tuple[str, ...], fail_on: str, code: int) -> None:
-    from assay.audit.judgement import Judgement
-
     full = {s.value: 0 for s in Status} | counts
-    judgement = msgspec.convert(
-        {
-            "run": "r", "target": "t", "kind": "local", "tool": "0", "method": "1", "method_date": "", "profiles": {},
-            "emulated": False, "access": "own", "started": 0.0, "exit_reason": "complete", "nodes": 1, "answered": 1,
-            "identities": {}, "system": "", "coverage": {}, "counts": full, "findings": [], "unproven": unproven,
-            "not_looked_at": [], "not_granted": [], "problems": [], "evidence": 0, "head": "",
-        },
-        Judgement,
-    )  # fmt: skip
-    assert exit_code(judgement, fail_on) == code
+    assert exit_code(judgement(counts=full, unproven=unproven), fail_on) == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -19,6 +20,7 @@ from assay.report.strips import outcome_strip
 from assay.report.words import GLYPHS, answered, plural, request_text, tally, when
 from assay.run.store import Run
 
+_BACKTICKS = re.compile(r"`([^`]+)`")
 _LOUD_BYTES = 3000
 _QUIET_BYTES = 500
 _PIECES = 120
@@ -132,10 +134,8 @@ def _safe(value: object) -> object:
 
 def _code(text: str) -> Markup:
     """Plain text with `commands` in backticks as code."""
-    parts = clean(text).split("`")
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if i % 2 and i < len(parts) - 1 else part for i, part in enumerate(parts)
-    )
+    parts = _BACKTICKS.split(clean(text))
+    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else p for i, p in enumerate(parts))
 
 
 def _known(findings: Iterable[Finding]) -> dict[str, Check]:
