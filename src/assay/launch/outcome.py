@@ -48,9 +48,10 @@ def why_ended(node: str, end: End) -> Missing | None:
         return _cut_short(node, end)
     if end.timed_out:
         return Missing("timed-out", f"{node}: no answer within {end.timeout_s:g} s" + _quote(last_line(end.stderr)))
+    said = f"{end.stderr}\n{end.log}"
     for pattern, kind, words in _KNOWN:
-        if match := pattern.search(end.stderr):
-            return Missing(kind, f"{node}: {words}" + _quote(_line_at(end.stderr, match.start())))
+        if match := pattern.search(said):
+            return Missing(kind, f"{node}: {words}" + _quote(_line_at(said, match.start())))
     return _unrecognised(node, end)
 
 
