@@ -15,6 +15,7 @@ from assay.facts.formats import formats
 from assay.facts.source import sources
 
 _LIMIT = 64 << 20
+READERS = ("assay.facts", "assay.slurm")
 
 
 @click.group(name="facts", invoke_without_command=True)
@@ -31,7 +32,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     for name, source in known.items():
         steps = ", ".join(step.key for step in source.probe.steps)
         click.echo(f"{name:<26} {source.fact.__name__:<22} {'root  ' if source.probe.root else '      '}{steps}")
-    click.echo(f"\nassay facts parse FORMAT FILE reads one of: {', '.join(formats())}", err=True)
+    click.echo(f"\nassay facts parse FORMAT FILE reads one of: {', '.join(formats(*READERS))}", err=True)
 
 
 @command.command()
@@ -39,7 +40,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("file", default="-")
 def parse(tool: str, file: str) -> None:
     """Read FILE (default: standard input), the output of TOOL such as 'nvidia-smi -q', and print its facts as JSON."""
-    known = formats()
+    known = formats(*READERS)
     if tool not in known:
         raise UsageError(f"no parser for {tool!r}", hint=f"one of: {', '.join(known)}")
     try:
