@@ -12,21 +12,18 @@ from assay.facts.infiniband import RdmaDevice, RdmaDevices, RdmaGid, RdmaPort, r
 
 _CA = re.compile(r"^CA '([^']+)'", re.MULTILINE)
 _STATUS = re.compile(r"^Infiniband device '([^']+)' port (\d+) status:", re.MULTILINE)
-_NIC = re.compile(r"^\s*(NIC\d+)\s*:\s*(\S+)\s*$", re.MULTILINE)
+_NIC = re.compile(r"^[ \t]*(NIC\d+)\s*:\s*(\S+)[ \t\r]*$", re.MULTILINE)
 _HCA = re.compile(r"^hca_id:\s*(\S+)", re.MULTILINE)
-_PORT = re.compile(r"^\s+port:\s+(\d+)\s*$", re.MULTILINE)
-_IBSTAT_PORT = re.compile(r"^\s+Port (\d+):\s*$", re.MULTILINE)
-_PAIR = re.compile(r"^[ \t]*([^:\n]+?):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_GID = re.compile(r"^\s*GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)(?:,\s*(.+?))?\s*$", re.MULTILINE)
-_PARENTHESIS = re.compile(r"\s*\([^)]*\)$")
+_PORT = re.compile(r"^[ \t]+port:\s+(\d+)[ \t\r]*$", re.MULTILINE)
+_IBSTAT_PORT = re.compile(r"^[ \t]+Port (\d+):[ \t\r]*$", re.MULTILINE)
+_GID = re.compile(r"^[ \t]*GID\[ *(\d+)\]:[ \t]*([0-9a-fA-F:.]+)(?:,[ \t]*(\S[^\n]*))?", re.MULTILINE)
 _LINK = re.compile(
     r"^(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-f]+)\s+(\S+)\s+(\S+)"
-    r"(?:\s+-\s+(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-f]+)\s+\(\s*'(.*?)'\s+-\s+'(.*?)'\s*\)|\s+'(.*?)')\s*$",
+    r"(?:\s+-\s+(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-f]+)\s+\(\s*'(.*?)'\s+-\s+'(.*?)'\s*\)|\s+'(.*?)')[ \t\r]*$",
     re.MULTILINE,
 )
 _PERF_HEAD = re.compile(r"^#.*?Lid (\d+) port (\d+)", re.MULTILINE | re.IGNORECASE)
-_PERF = re.compile(r"^(\w+):\.*([0-9a-fx]+)\s*$", re.MULTILINE)
-_SWITCH = re.compile(r"^(\s*)([^|\n]+?)\s*\|\s*(.*?)\s*$", re.MULTILINE)
+_PERF = re.compile(r"^(\w+):\.*([0-9a-fx]+)[ \t\r]*$", re.MULTILINE)
 
 
 class FabricPort(Struct, frozen=True, kw_only=True):
@@ -68,9 +65,12 @@ def _blocks(text: str, head: re.Pattern[str]) -> list[tuple[re.Match[str], str]]
 
 
 def _pairs(text: str) -> dict[str, str]:
+    """Lower-case key -> value of "key: value" lines; the first of a key counts."""
     pairs: dict[str, str] = {}
-    for key, value in _PAIR.findall(text):
-        pairs.setdefault(key.strip().lower(), value)
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            pairs.setdefault(key.strip().lower(), value.strip())
     return pairs
 
 
@@ -186,7 +186,7 @@ def _verbs_device(name: str, body: str) -> VerbsDevice:
 
 
 def _verbs_port(number: int, body: str) -> VerbsPort:
-    pairs = {k: _PARENTHESIS.sub("", v) for k, v in _pairs(body).items()}
+    pairs = {k: v.partition(" (")[0] for k, v in _pairs(body).items()}
     width = pairs.get("active_width", "").upper().rstrip("X")
     speed = pairs.get("active_speed", "").split()
     lanes = int(width) if width.isdigit() else None
@@ -203,7 +203,7 @@ def _verbs_port(number: int, body: str) -> VerbsPort:
         width=lanes,
         lane_gbps=lane,
         rate_gbps=lanes * lane if lanes and lane else None,
-        gids=tuple(RdmaGid(index=int(i), gid=g, type=t) for i, g, t in _GID.findall(body)),
+        gids=tuple(RdmaGid(index=int(i), gid=g, type=t.strip()) for i, g, t in _GID.findall(body)),
     )
 
 
@@ -239,10 +239,16 @@ def ibswinfo(text: str) -> SwitchInfo:
     """Title | value lines; an indented title belongs to the power supply above it."""
     values: dict[str, str] = {}
     unit = ""
-    for indent, key, value in _SWITCH.findall(text):
-        if not indent.strip("\n"):
+    for line in text.splitlines():
+        title, bar, value = line.partition("|")
+        key = title.strip()
+        if not bar or not key:
+            continue
+        if not title[0].isspace():
             unit = key.split()[0] if key.startswith("PSU") else ""
-        values.setdefault(f"{unit} {key}" if indent.strip("\n") and unit else key, value)
+            values.setdefault(key, value.strip())
+        else:
+            values.setdefault(f"{unit} {key}" if unit else key, value.strip())
     if not values:
         raise ValueError("no table line in it: not the output of ibswinfo")
     return SwitchInfo(values=values)

@@ -9,25 +9,24 @@ from typing import Any
 from msgspec import Struct
 
 _HEAD = re.compile(
-    r"^((?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(.+?)(?:\s\[([0-9a-f]{4})\])?:\s(.*)$", re.MULTILINE
-)
-_NUMERIC = re.compile(
-    r"^((?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+([0-9a-f]{4}):\s([0-9a-f]{4}:[0-9a-f]{4})(.*)$",
-    re.MULTILINE,
+    r"^((?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[ \t]+(\S.*?)(?:\s\[([0-9a-f]{4})\])?:\s(.*)$", re.MULTILINE
 )
 _IDS = re.compile(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]")
 _REVISION = re.compile(r"\(rev ([0-9a-f]{2})\)")
-_LNKCAP = re.compile(r"^\s+LnkCap:\s.*?Speed\s+([\d.]+|unknown)(?:GT/s)?,\s+Width\s+x(\d+)", re.MULTILINE)
+_LNKCAP = re.compile(r"^[ \t]+LnkCap:\s.*?Speed\s+([\d.]+|unknown)(?:GT/s)?,\s+Width\s+x(\d+)", re.MULTILINE)
 _LNKSTA = re.compile(
-    r"^\s+LnkSta:\s+Speed\s+([\d.]+|unknown)(?:GT/s)?(?:\s+\((\w+)\))?,\s+Width\s+x(\d+)(?:\s+\((\w+)\))?", re.MULTILINE
+    r"^[ \t]+LnkSta:\s+Speed\s+([\d.]+|unknown)(?:GT/s)?(?:\s+\((\w+)\))?,\s+Width\s+x(\d+)(?:\s+\((\w+)\))?",
+    re.MULTILINE,
 )
-_ROLE = re.compile(r"^\s+Capabilities: \[[0-9a-f]+\] Express \(v\d\) ([^,(]+?)(?: \(Slot[+-]\))?,", re.MULTILINE)
-_ACS = re.compile(r"^\s+ACSCtl:\s+(.*)$", re.MULTILINE)
-_REGISTER = re.compile(r"^\s+(CESta|UESta|DevSta|DpcSta):\s+(.*)$", re.MULTILINE)
-_SLOT = re.compile(r"^\s+Physical Slot:\s+(\S+)", re.MULTILINE)
-_NUMA = re.compile(r"^\s+NUMA node:\s+(\d+)", re.MULTILINE)
-_BUS = re.compile(r"^\s+Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})", re.MULTILINE)
-_DRIVER = re.compile(r"^\s+Kernel driver in use:\s+(\S+)", re.MULTILINE)
+_ROLE = re.compile(r"^[ \t]+Capabilities: \[[0-9a-f]+\] Express \(v\d\) ([^,(]+?)(?: \(Slot[+-]\))?,", re.MULTILINE)
+_ACS = re.compile(r"^[ \t]+ACSCtl:\s+(.*)$", re.MULTILINE)
+_REGISTER = re.compile(r"^[ \t]+(CESta|UESta|DevSta|DpcSta):\s+(.*)$", re.MULTILINE)
+_SLOT = re.compile(r"^[ \t]+Physical Slot:\s+(\S+)", re.MULTILINE)
+_NUMA = re.compile(r"^[ \t]+NUMA node:\s+(\d+)", re.MULTILINE)
+_BUS = re.compile(
+    r"^[ \t]+Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})", re.MULTILINE
+)
+_DRIVER = re.compile(r"^[ \t]+Kernel driver in use:\s+(\S+)", re.MULTILINE)
 _ROOT = re.compile(r"\[([0-9a-f]{4,}:[0-9a-f]{2})\]-")
 _LEAF = re.compile(r"([0-9a-f]{2}\.[0-7])(?:-\[([0-9a-f]{2})(?:-([0-9a-f]{2}))?\])?")
 

@@ -10,16 +10,12 @@ from xml.etree import ElementTree as ET
 import msgspec
 from msgspec import Struct
 
+from assay.facts.net_tools import pairs
+
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_DEVICE = re.compile(r"^\s*Device #\d+:\s*$", re.MULTILINE)
-_VERSION = re.compile(r"^[ \t]+([A-Z][\w() ]*?)[ \t]{2,}(\S+)(?:[ \t]+(\S+))?[ \t]*$")
-_KEY = re.compile(r"^[ \t]+([A-Z][\w /.-]*?):[ \t]*(.*?)[ \t]*$")
-_COLON = re.compile(r"^[ \t]*([^:\n]+?)[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_DEVICE = re.compile(r"^[ \t]*Device #\d+:[ \t\r]*$", re.MULTILINE)
 _MST = re.compile(r"^(\S+?\(rev:[0-9a-f]+\))\s+(\S+)?\s+([0-9a-f:]+\.[0-7])\s+(.*)$", re.MULTILINE)
-_GID_ROW = re.compile(
-    r"^(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-f]{4}(?::[0-9a-f]{4}){7})\s+(?:(\d+\.\d+\.\d+\.\d+)\s+)?(v\d(?:\.\d)?)(?:\s+(\S+))?\s*$",
-    re.MULTILINE,
-)
+_GID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
 _GID_HEAD = re.compile(r"^DEV\s+PORT\s+INDEX\s+GID", re.MULTILINE)
 
 
@@ -82,15 +78,13 @@ def mlxfwmanager(text: str) -> tuple[NicFirmware, ...]:
 
 
 def _firmware_text(block: str) -> NicFirmware:
-    keys: dict[str, str] = {}
+    table = block.partition("Versions:")[2]
+    keys = pairs(block)
     versions: dict[str, str] = {}
-    in_versions = False
-    for line in block.splitlines():
-        if (m := _KEY.match(line)) and not (in_versions and _VERSION.match(line)):
-            keys.setdefault(m[1], m[2])
-            in_versions = m[1] == "Versions"
-        elif in_versions and (m := _VERSION.match(line)):
-            versions.setdefault(m[1], m[2])
+    for line in table.splitlines()[1:]:
+        name, _, rest = line.strip().partition("  ")
+        if rest and ":" not in name:
+            versions.setdefault(name, rest.split()[0])
     return NicFirmware(
         pci=keys.get("PCI Device Name", ""),
         type=keys.get("Device Type", ""),
@@ -160,9 +154,7 @@ def mlxlink(text: str) -> dict[str, str]:
     text = _ANSI.sub("", text)
     if text.lstrip().startswith("{"):
         return _mlxlink_json(text)
-    values: dict[str, str] = {}
-    for title, value in _COLON.findall(text):
-        values.setdefault(title, value)
+    values = pairs(text)
     if "State" not in values and "Physical state" not in values:
         raise ValueError("no link state in it: not the output of mlxlink")
     return values
@@ -185,12 +177,17 @@ def show_gids(text: str) -> tuple[GidRow, ...]:
     """Rows of show_gids, tab or blank separated; link-local rows have no IPv4 cell."""
     if not _GID_HEAD.search(text) and "n_gids_found" not in text:
         raise ValueError("no header in it: not the output of show_gids")
-    return tuple(
-        GidRow(
-            dev=m[1], port=int(m[2]), index=int(m[3]), gid=m[4], ipv4=m[5] or "", version=m[6], netdev=m[7] or ""
-        )
-        for m in _GID_ROW.finditer(text)
-    )  # fmt: skip
+    return tuple(row for line in text.splitlines() if (row := _gid_row(line.split())))
+
+
+def _gid_row(words: list[str]) -> GidRow | None:
+    if len(words) < 5 or not words[1].isdigit() or not words[2].isdigit() or not _GID.match(words[3]):
+        return None
+    ipv4 = words[4] if "." in words[4] and not words[4].startswith("v") else ""
+    version, netdev = [*words[5 if ipv4 else 4 :], "", ""][:2]
+    return GidRow(
+        dev=words[0], port=int(words[1]), index=int(words[2]), gid=words[3], ipv4=ipv4, version=version, netdev=netdev
+    )
 
 
 FORMATS: dict[str, Callable[[str], Any]] = {

@@ -10,9 +10,6 @@ import msgspec
 from msgspec import Struct
 
 _SETTINGS = re.compile(r"^Settings for (\S+):", re.MULTILINE)
-_SETTING = re.compile(r"^\s+([A-Z][\w \-()]*?):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_DRIVER = re.compile(r"^([a-z\-]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_COUNTER = re.compile(r"^\s+(.+?)\s*:\s*(-?\d+)\s*$", re.MULTILINE)
 _LINK = re.compile(
     r"^(?:\d+:\s*|link\s+)(\S+?)/(\d+):?\s+(?:\S+\s+)*?state\s+(\S+)\s+physical_state\s+(\S+)(?:\s+netdev\s+(\S+))?",
     re.MULTILINE,
@@ -20,8 +17,8 @@ _LINK = re.compile(
 _IP = re.compile(r"^(\d+):\s+([^:@\s]+)(?:@(\S+?))?:\s+<([^>]*)>\s+mtu\s+(\d+)(.*)$", re.MULTILINE)
 _STATE = re.compile(r"\bstate\s+(\S+)")
 _MASTER = re.compile(r"\bmaster\s+(\S+)")
-_VF = re.compile(r"^\s+vf\s+\d+\s", re.MULTILINE)
-_INET = re.compile(r"^\s+inet6?\s+(\S+)", re.MULTILINE)
+_VF = re.compile(r"^[ \t]+vf\s+\d+\s", re.MULTILINE)
+_INET = re.compile(r"^[ \t]+inet6?\s+(\S+)", re.MULTILINE)
 
 
 class Ethtool(Struct, frozen=True, kw_only=True):
@@ -59,14 +56,22 @@ class RdmaLink(Struct, frozen=True, kw_only=True):
     netdev: str = ""
 
 
+def pairs(text: str) -> dict[str, str]:
+    """Key -> value of "key: value" lines; the first of a key counts."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key.strip():
+            found.setdefault(key.strip(), value.strip())
+    return found
+
+
 def ethtool(text: str) -> Ethtool:
     """Settings of one device; error lines in between are passed over."""
     head = _SETTINGS.search(text)
     if not head:
         raise ValueError('no "Settings for": not the output of ethtool')
-    settings: dict[str, str] = {}
-    for key, value in _SETTING.findall(text):
-        settings.setdefault(key, value)
+    settings = pairs(text[head.end() :])
     speed = settings.get("Speed", "")
     digits = speed.removesuffix("Mb/s")
     return Ethtool(
@@ -83,7 +88,7 @@ def ethtool(text: str) -> Ethtool:
 
 def ethtool_driver(text: str) -> dict[str, str]:
     """`ethtool -i`: driver, version, firmware-version, bus-info ... as printed, empty where empty."""
-    values = dict(_DRIVER.findall(text))
+    values = pairs(text)
     if "driver" not in values:
         raise ValueError("no driver line: not the output of ethtool -i")
     return values
@@ -93,7 +98,8 @@ def ethtool_statistics(text: str) -> dict[str, int]:
     """`ethtool -S`: counter -> value; empty for a device without statistics."""
     if "statistics:" not in text and "no stats available" not in text:
         raise ValueError('no "NIC statistics": not the output of ethtool -S')
-    return {name: int(value) for name, value in _COUNTER.findall(text)}
+    found = (line.rpartition(":") for line in text.splitlines())
+    return {name.strip(): int(value) for name, _, value in found if value.strip().removeprefix("-").isdecimal()}
 
 
 def rdma_link(text: str) -> tuple[RdmaLink, ...]:
