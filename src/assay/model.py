@@ -101,7 +101,13 @@ class Which(Struct, frozen=True, tag="which", omit_defaults=True):
     also: tuple[str, ...] = ()
 
 
-Step = Exec | Files | Links | Stat | Env | Which
+class Clock(Struct, frozen=True, tag="clock", omit_defaults=True):
+    """What the kernel says of its clock (adjtimex, reading only): synchronised, maxerror_us, esterror_us."""
+
+    key: str
+
+
+Step = Exec | Files | Links | Stat | Env | Which | Clock
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):

@@ -9,7 +9,7 @@ from assay.audit.plan import Plan, make_plan
 from assay.audit.select import Selection
 from assay.cli.output import json_option
 from assay.cli.target import chosen_target, method_profiles, selection_options
-from assay.model import Env, Exec, Step, Which
+from assay.model import Clock, Env, Exec, Step, Which
 
 
 @click.command(name="plan")
@@ -50,4 +50,6 @@ def _step(step: Step) -> str:
         return f"env   {' '.join(step.names)}"
     if isinstance(step, Which):
         return f"find  {' '.join(step.names)}"
+    if isinstance(step, Clock):
+        return "clock adjtimex, reading only"
     return f"{type(step).__name__.lower():<5} {' '.join(step.paths)}"

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.source import source
-from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, Stat
+from assay.model import Clock, Exec, Fact, Files, Missing, Probe, RawFact, Stat
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _SPAN = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(y|month|w|day|d|h|min|ms|us|ns|s)(?![a-z])")
@@ -81,9 +81,6 @@ class TimeSync(Fact, frozen=True):
     reference: str | None = None
     root_delay_s: float | None = None
     root_dispersion_s: float | None = None
-    ntp_enabled: bool | None = None
-    rtc_local: bool | None = None
-    tz: str | None = None
     clocksource: str | None = None
     ptp: bool = False
     error: str = ""
@@ -94,7 +91,7 @@ class TimeSync(Fact, frozen=True):
         "time.sync",
         (
             Exec("chrony", ("chronyc", "-n", "tracking"), timeout_s=3.0, cap=1 << 14),
-            Exec("timedatectl", ("timedatectl", "show"), timeout_s=5.0, cap=1 << 14),
+            Clock("kernel"),
             Exec(
                 "ntpq",
                 ("ntpq", "-pn"),
@@ -126,33 +123,29 @@ class TimeSync(Fact, frozen=True):
     )
 )
 def time_sync(raw: RawFact) -> TimeSync | Missing:
-    """Chrony where it answers, else ntpd, else what the kernel told systemd."""
+    """Chrony where it answers, else ntpd, else timesyncd, else the kernel, whose flag a time daemon keeps."""
     chrony = _or_error(chronyc_tracking, raw.out("chrony"))
     peer = _ntp_reference(raw.out("ntpq"))
-    shown = _or_none(timedatectl_show, raw.out("timedatectl"))
-    system = timedatectl_values(shown) if shown else Timedatectl()
+    kernel = {"yes": True, "no": False}.get(raw.files("kernel").get("synchronised", ""))
     candidates = (
         (chrony if chrony and not chrony.error else None, "chronyd"),
         (peer, "ntpd"),
         (_or_none(timesync_status, raw.out("timesyncd")), "systemd-timesyncd"),
-        (Tracking(synchronised=system.synchronised) if system.synchronised is not None else None, "timedatectl"),
+        (Tracking(synchronised=kernel) if kernel is not None else None, "kernel"),
     )
     daemon, by = next(((d, name) for d, name in candidates if d), (None, ""))
-    if daemon is None and chrony is None and not raw.out("timedatectl"):
-        return Missing("absent", "no time daemon's client answered")
+    if daemon is None and chrony is None:
+        return Missing("absent", "no time daemon's client answered, and the kernel does not tell")
     daemon = daemon or Tracking()
     return TimeSync(
         by=by,
-        synchronised=daemon.synchronised if by != "systemd-timesyncd" else system.synchronised,
+        synchronised=daemon.synchronised if by != "systemd-timesyncd" else kernel,
         offset_s=None if daemon.synchronised is False else daemon.offset_s,
         stratum=daemon.stratum,
         leap=daemon.leap,
         reference=daemon.reference,
         root_delay_s=daemon.root_delay_s,
         root_dispersion_s=daemon.root_dispersion_s,
-        ntp_enabled=system.ntp,
-        rtc_local=system.rtc_local,
-        tz=system.tz,
         clocksource=raw.out("clocksource").strip() or None,
         ptp=bool(raw.files("ptp")),
         error=(chrony.error or "") if chrony else "",

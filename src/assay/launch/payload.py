@@ -9,7 +9,7 @@ import msgspec
 
 from assay.model import Probe
 
-MODULES = ("redact", "files", "commands", "reader", "collector")
+MODULES = ("redact", "files", "commands", "clock", "reader", "collector")
 LOADER = """\
 import sys, types
 sys.dont_write_bytecode = True

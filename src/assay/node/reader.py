@@ -195,6 +195,18 @@ class Reader:
                 self.read["files"][self.shown(path)] = text(name)
         self.settle()
 
+    def do_clock(self, _step: dict) -> None:
+        """The kernel's own word on its clock; ctypes is not part of every small Python."""
+        try:
+            from assay.node.clock import kernel_clock  # noqa: PLC0415 - only this step needs ctypes
+
+            self.read["files"] = kernel_clock()
+        except ImportError:
+            self.read["errors"]["adjtimex"] = "ENOSYS"
+        except OSError as e:
+            self.read["errors"]["adjtimex"] = name_of(e)
+        self.settle()
+
     # ---- commands ----
 
     def do_exec(self, step: dict) -> None:

@@ -17,7 +17,7 @@ from assay.profiles.monitoring import Monitoring
     fix="systemctl enable --now chronyd; chronyc sources -v to see why no source is selected.",
 )
 def synchronised(clock: TimeSync) -> Verdict:
-    """Passes when the time daemon says the clock follows a source; a clock under PTP unknown to NTP is unknown."""
+    """Passes when the time daemon, else the kernel, says that the clock follows a source; PTP alone is unknown."""
     seen = {"by": clock.by, "leap": clock.leap, "stratum": clock.stratum, "reference": clock.reference}
     if clock.synchronised:
         source = f", stratum {clock.stratum}" if clock.stratum is not None else ""
@@ -25,8 +25,7 @@ def synchronised(clock: TimeSync) -> Verdict:
     if clock.ptp:
         return unknown("PTP runs here and keeps the clock; its state is not read", "too-little", seen=seen)
     if clock.synchronised is False:
-        enabled = ", NTP is switched off" if clock.ntp_enabled is False else ""
-        return fail(f"the clock is not synchronised ({clock.by}{enabled})", seen=seen)
+        return fail(f"the clock is not synchronised ({clock.by})", seen=seen)
     return unknown(f"no time daemon answered{f': {clock.error}' if clock.error else ''}", "too-little", seen=seen)
 
 
