@@ -20,7 +20,7 @@ _NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "license", "bb
 
 
 class Gres(Struct, frozen=True, omit_defaults=True):
-    """One entry. `type` None = untyped; `indices` None = Slurm does not say which (`IDX:N/A`, none in use, gives ())."""
+    """One entry. `type` None: untyped; `indices` None = Slurm does not say which; `IDX:N/A`, none in use, gives ()."""
 
     name: str
     type: str | None = None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from assay.model import Fact
 from assay.slurm.envelope import Envelope
@@ -27,7 +27,7 @@ class NodesGres(Struct, frozen=True):
 
 
 class SlurmJob(Fact, frozen=True):
-    """One job, array task or part of a heterogeneous job. `label` is its id as squeue prints it: 3_[2-5%2], 7+1."""
+    """One job, array task or part of a heterogeneous job. `label` = its id as squeue prints it: 3_[2-5%2], 7+1."""
 
     job_id: int | None = None
     label: str | None = None
@@ -80,7 +80,7 @@ class SlurmJob(Fact, frozen=True):
     stdout: str | None = None
     stderr: str | None = None
     submit_line: str | None = None
-    other: dict[str, str] = {}
+    other: dict[str, str] = field(default_factory=dict)
 
     @property
     def gpus_per_node(self) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ class SlurmJob(Fact, frozen=True):
 
     @property
     def gpus(self) -> int | None:
-        """GPUs held (or, while pending, asked for): by node where said, else by TRES, else by what was asked."""
+        """GPUs held (or, while pending, asked for): by node where said, else by TRES, else as asked."""
         if self.gres_detail:
             return sum(self.gpus_per_node)
         for tracked in (gpus(self.tres_alloc), gpus(self.tres_req), total(self.gres_per_job)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import field
+
 from assay.model import Fact
 from assay.slurm.envelope import Envelope
 from assay.slurm.gres import Gres, gres_or_none, total
@@ -55,7 +57,7 @@ class SlurmNode(Fact, frozen=True):
     slurmd_start_at: str | None = None
     last_busy_at: str | None = None
     resume_after: str | None = None
-    other: dict[str, str] = {}
+    other: dict[str, str] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int | None:

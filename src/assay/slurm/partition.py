@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import field
+
 from assay.model import Fact
 from assay.slurm.envelope import Envelope
 from assay.slurm.record import Fields, filled, records
@@ -44,7 +46,7 @@ class SlurmPartition(Fact, frozen=True):
     needs_reservation: bool | None = None
     exclusive_user: bool | None = None
     suspend_time_s: Limit | None = None
-    other: dict[str, str] = {}
+    other: dict[str, str] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int | None:
@@ -103,7 +105,7 @@ _MEMORY = {
 
 
 def _partition(record: dict[str, str]) -> SlurmPartition:
-    memory = {"def_memory": None, "max_memory": None} | {
+    memory: dict[str, Any] = {
         f"{key[:3].lower()}_memory": f"{record.pop(key)} {per}" for key, per in _MEMORY.items() if key in record
     }
     return SlurmPartition(**filled(record, FIELDS), **memory)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import field
+
 from assay.model import Fact
 from assay.slurm.envelope import Envelope
 from assay.slurm.record import Fields, filled, records
@@ -32,7 +34,7 @@ class SlurmReservation(Fact, frozen=True):
     partition: str | None = None
     features: str | None = None
     licenses: str | None = None
-    other: dict[str, str] = {}
+    other: dict[str, str] = field(default_factory=dict)
 
     @property
     def maintenance(self) -> bool:
