@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,8 @@ import pytest
 
 from assay.errors import ConfigError, LaunchError
 from assay.launch.collect import Answer, Hello, NodeDone, collect
+from assay.launch.session import Session
+from assay.launch.wire import Wire
 from assay.model import Exec, Files, Missing, Probe, RawFact, Target
 from on_node import gone
 
@@ -152,10 +155,24 @@ def test_nodes_that_hang_or_talk_without_end(ssh: Path) -> None:
     assert all(gone(pid) for pid in pids(ssh))
 
 
+def test_nothing_said_last_is_lost(tmp_path: Path) -> None:
+    line = b'@assay {"probe":"first","reads":[{"key":"x","out":"' + b"1" * 100_000 + b'"}]}'
+    (tmp_path / "said").write_bytes(b'@assay {"hello":{}}\n' + line)
+    with selectors.DefaultSelector() as selector:
+        argv = ("head", "-c", "60000", str(tmp_path / "said"))
+        session = Session(argv, b"", Wire("n", PROBES), 5, selector)
+        while not session.over(idle=True):
+            time.sleep(0.01)
+        said = list(session.finish())
+    assert isinstance(said[0], Hello)
+    assert len(said) == 4, "a greeting, the evidence of two silent probes, and the end"
+    assert ends(said)["n"].garbage == 1
+
+
 def test_closing_ends_everything(ssh: Path) -> None:
-    said = collect(SSH, ["ok1", "hangs"], PROBES)
+    said = collect(SSH, ["ok1", "hangs", "stubborn"], PROBES)
     assert isinstance(next(said), Hello)
-    running = until_called(ssh, 2)
+    running = until_called(ssh, 3)
     said.close()
     assert all(gone(pid, 2) for pid in running)
 
