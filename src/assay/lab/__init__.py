@@ -1,0 +1,1 @@
+"""Invented machines: emulated hardware and whole hosts, for examples, tests and demonstrations. Not used by an audit."""

@@ -1,0 +1,198 @@
+"""Slurm's configuration files. Pure: settings in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from assay.lab.scenario import Scenario
+from assay.lab.spec import CONTROL, Spec, gpu_nodes, node_name, spare
+
+JWT_KEY = "/var/spool/slurmctld/jwt.key"
+ACCOUNTS = {"alice": "research", "bob": "acme"}
+PARTITIONS = ("batch", "all")
+
+_CLUSTER = {
+    "ClusterName": "lab",
+    "SlurmctldHost": CONTROL,
+    "SlurmUser": "slurm",
+    "AuthType": "auth/munge",
+    "AuthAltTypes": "auth/jwt",
+    "AuthAltParameters": f"jwt_key={JWT_KEY}",
+    "StateSaveLocation": "/var/spool/slurmctld",
+    "SlurmdSpoolDir": "/var/spool/slurmd",
+    "SlurmctldPidFile": "/run/slurmctld.pid",
+    "SlurmdPidFile": "/run/slurmd.pid",
+    "SlurmctldLogFile": "/var/log/slurmctld.log",
+    "SlurmdLogFile": "/var/log/slurmd.log",
+    "SlurmctldDebug": "info",
+    "SlurmdDebug": "info",
+    "SlurmdParameters": "config_overrides",  # the emulated hardware is not the machine's
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "DefMemPerCPU": "4000",
+    "GresTypes": "gpu",
+    "MpiDefault": "none",
+    "SwitchType": "switch/none",
+    "JobAcctGatherType": "jobacct_gather/linux",
+    "ReturnToService": "1",
+    "RebootProgram": "/usr/sbin/reboot",
+    "PropagateResourceLimits": "NONE",
+    "PrologFlags": "Alloc",
+}
+
+# What makes a failure visible in seconds; without them Slurm's own defaults hold.
+_QUICK = {
+    "AuthInfo": "cred_expire=5",
+    "SlurmdTimeout": "10",
+    "SlurmctldTimeout": "10",
+    "MessageTimeout": "5",
+    "TCPTimeout": "2",
+    "KillWait": "5",
+    "UnkillableStepTimeout": "30",
+    "BatchStartTimeout": "10",
+    "JobAcctGatherFrequency": "5",
+    "SchedulerParameters": "bf_interval=5,sched_interval=5,sched_min_interval=100000",
+}
+
+_ACCOUNTING = {
+    "AccountingStorageType": "accounting_storage/slurmdbd",
+    "AccountingStorageHost": CONTROL,
+    "AccountingStorageTRES": "gres/gpu",
+    "AccountingStorageEnforce": "associations,limits,qos",
+    "AccountingStoreFlags": "job_comment",
+    "JobSubmitPlugins": "lua",
+}
+
+
+def slurm_conf(spec: Spec, scenario: Scenario) -> str:
+    """slurm.conf."""
+    keys = _CLUSTER | _tracking(spec) | ({} if spec.slow_defaults else _QUICK)
+    keys |= _ACCOUNTING if spec.accounting else {"AccountingStorageType": "accounting_storage/none"}
+    for key, value in scenario.slurm.items():
+        keys.pop(key, None)
+        if value is not None:
+            keys[key] = value
+    lines = [f"{key}={value}" for key, value in keys.items()]
+    return "\n".join([*lines, *_node_lines(spec, scenario), *_partition_lines(spec)]) + "\n"
+
+
+def _tracking(spec: Spec) -> dict[str, str]:
+    kind = ("cgroup", "cgroup") if spec.constrain else ("linuxproc", "none")
+    return {"ProctrackType": f"proctrack/{kind[0]}", "TaskPlugin": f"task/{kind[1]}"}
+
+
+def _node_lines(spec: Spec, scenario: Scenario) -> Iterator[str]:
+    """One line for nodes that are alike, as an administrator would write it."""
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name in gpu_nodes(spec):
+        groups.setdefault(tuple(node_keys(name, spec, scenario).items()), []).append(name)
+    for keys, names in groups.items():
+        yield f"NodeName={_folded(names)} {_joined(dict(keys))} State=UNKNOWN"
+
+
+def node_keys(name: str, spec: Spec, scenario: Scenario) -> dict[str, str]:
+    """What slurm.conf says about one node."""
+    shape = spec.gpu_shape
+    keys = {
+        "Sockets": str(shape.sockets),
+        "CoresPerSocket": str(shape.cores),
+        "ThreadsPerCore": str(shape.threads),
+        "RealMemory": str(shape.memory_mib),
+        "Gres": f"gpu:{shape.gres}:{shape.gpus}",
+    }
+    for glob, changes in scenario.nodes.items():
+        if named(name, glob, spec):
+            keys.update(changes)
+    return {key: value for key, value in keys.items() if value}
+
+
+def named(name: str, glob: str, spec: Spec) -> bool:
+    """True when a scenario's glob means this host."""
+    return fnmatchcase(name, glob) or (glob == "spare" and name == spare(spec))
+
+
+def _partition_lines(spec: Spec) -> Iterator[str]:
+    nodes = _folded([node_name(number, spec) for number in range(1, spec.nodes + 1)])
+    yield f"PartitionName={PARTITIONS[0]} Nodes={nodes} Default=YES MaxTime=1-00:00:00 State=UP"
+    yield f"PartitionName={PARTITIONS[1]} Nodes={nodes} Default=NO MaxTime=INFINITE State=UP"
+
+
+def _folded(names: list[str]) -> str:
+    """gpu[01-04,06] of names that differ in their number only."""
+    if len(names) == 1:
+        return names[0]
+    digits = [name.removeprefix("gpu") for name in names]
+    runs: list[list[str]] = []
+    for number in digits:
+        if runs and int(runs[-1][-1]) + 1 == int(number):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return f"gpu[{','.join(run[0] if len(run) == 1 else f'{run[0]}-{run[-1]}' for run in runs)}]"
+
+
+def _joined(keys: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in keys.items())
+
+
+def gres_conf(spec: Spec) -> str:
+    """gres.conf."""
+    shape = spec.gpu_shape
+    return f"AutoDetect=off\nName=gpu Type={shape.gres} Count={shape.gpus} File={shape.device}\n"
+
+
+def cgroup_conf(spec: Spec) -> str:
+    """cgroup.conf; cores are never constrained, since most of the emulated ones do not exist."""
+    if not spec.constrain:
+        return ""
+    return (
+        "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nConstrainDevices=yes\n"
+        "ConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
+    )
+
+
+def slurmdbd_conf(password: str) -> str:
+    """slurmdbd.conf, which only its owner may read."""
+    keys = {
+        "DbdHost": CONTROL,
+        "SlurmUser": "slurm",
+        "AuthType": "auth/munge",
+        "AuthAltTypes": "auth/jwt",
+        "AuthAltParameters": f"jwt_key={JWT_KEY}",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": "127.0.0.1",
+        "StorageUser": "slurm",
+        "StoragePass": password,
+        "StorageLoc": "slurm_acct_db",
+        "LogFile": "/var/log/slurmdbd.log",
+        "PidFile": "/run/slurmdbd.pid",
+    }
+    return "".join(f"{key}={value}\n" for key, value in keys.items())
+
+
+JOB_SUBMIT = """\
+-- Every job names the account that pays for it.
+function slurm_job_submit(job, partitions, uid)
+   if job.account == nil and uid ~= 0 then
+      slurm.log_user("name the account that pays for this job: --account=NAME")
+      return slurm.ERROR
+   end
+   return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+   return slurm.SUCCESS
+end
+"""
+
+
+def files(spec: Spec, scenario: Scenario) -> dict[str, str]:
+    """All of /etc/slurm that every host may read: name -> text."""
+    texts = {
+        "slurm.conf": slurm_conf(spec, scenario),
+        "gres.conf": gres_conf(spec),
+        "cgroup.conf": cgroup_conf(spec),
+        "plugstack.conf": "",
+    }
+    return texts | ({"job_submit.lua": JOB_SUBMIT} if spec.accounting else {})
