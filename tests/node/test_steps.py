@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.model import Env, Exec, Files, Links, Probe, Stat, Which
-from on_node import Said, run
+from assay.model import Clock, Env, Exec, Files, Links, Probe, Stat, Which
+from on_node import PYTHON, Said, heard, run, source
 
 Ask = Callable[..., Said]
 Tool = Callable[[str, str], Path]
@@ -32,6 +32,7 @@ EVERY_KIND = (
     Stat("stat", ("/dev/null",)),
     Env("env", ("ASSAY_*",)),
     Which("which", ("uname",)),
+    Clock("clock"),
 )
 
 
@@ -45,7 +46,7 @@ def test_every_python(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.complete
     assert said.stderr == ""
     assert {read.key: read.state for read in said.facts["p"].reads} == dict.fromkeys(
-        ("exec", "files", "links", "stat", "env", "which"), "ok"
+        (step.key for step in EVERY_KIND), "ok"
     )
 
 
@@ -218,3 +219,11 @@ def test_secrets_stay_on_the_node(ask: Ask, tool: Tool, tmp_path: Path) -> None:
     said = ask(Files("f", (f"{tmp_path}/conf",)), Exec("x", ("mytool",)))
     assert said.read("f").files[f"{tmp_path}/conf"] == '{"password": "<redacted>", "port": 1}'
     assert (said.read().out, said.read().err) == ("--token=<redacted>\n", "DB_PASSWORD=<redacted>\n")
+
+
+def test_a_python_without_ctypes_answers_all_the_same() -> None:
+    program = b"import sys\nsys.modules['ctypes'] = None\n" + source([Probe("p", EVERY_KIND)])
+    done = subprocess.run(PYTHON, input=program, capture_output=True, check=False, timeout=10)
+    said = heard([Probe("p", EVERY_KIND)], done.stdout, done.returncode, done.stderr, 0)
+    assert said.read("exec").state == "ok"
+    assert (said.read("clock").state, said.read("clock").errors) == ("error", {"adjtimex": "ENOSYS"})

@@ -15,7 +15,10 @@ import sys, types
 sys.dont_write_bytecode = True
 for name, source in SOURCES:
     module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(source, name, "exec"), module.__dict__)
+    try:
+        exec(compile(source, name, "exec"), module.__dict__)
+    except ImportError:  # a small Python without ctypes: only what needs it goes without
+        del sys.modules[name]
 """
 
 
