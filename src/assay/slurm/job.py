@@ -121,7 +121,8 @@ _TEXTS = frozenset({
     "MailUser", "MailType", "SubmitLine", "Cluster", "Container", "BurstBuffer", "GresEnforceBind",
 })  # fmt: skip
 _TEXT_KEYS = (
-    "Command", "Comment", "AdminComment", "SystemComment", "Extra", "WorkDir", "StdErr", "StdIn", "StdOut", "SubmitLine",
+    "Command", "Comment", "AdminComment", "SystemComment", "Extra", "WorkDir", "StdErr", "StdIn", "StdOut",
+    "SubmitLine",
 )  # fmt: skip
 _FREE = {key: _TEXTS - {key} for key in _TEXT_KEYS} | {"JobName": frozenset({"UserId"})}
 _OWNER = re.compile(r"(.*)\((\d+)\)")

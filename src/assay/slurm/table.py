@@ -1,0 +1,190 @@
+"""Tables as sinfo, squeue and sacct print them: by format string, by header, by fixed width.
+
+Never `str.strip()` or `splitlines()` here: both take the separator 0x1F (and others) for blank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+BLANK = " \t\r\n"
+_O_COLUMN = re.compile(r"%\.?(\d*)([A-Za-z])")
+_FIELD = re.compile(r"\s*([\w-]+)\s*(:\.?(\d*)(.*))?", re.DOTALL)
+_DEFAULT_WIDTH = 20  # of a -O field without ":"
+_CUT_BYTE = "\ufffd"
+
+
+class Column(Struct, frozen=True):
+    """One column. `after` is the text up to the next one; `width` in bytes, None when it grows."""
+
+    name: str
+    width: int | None = None
+    after: str = ""
+
+
+class Row(Struct, frozen=True):
+    """Column -> text, and the columns whose text fills their width, so that the rest may have been cut off."""
+
+    values: dict[str, str]
+    cut: tuple[str, ...] = ()
+
+
+class Table(Struct, frozen=True):
+    """Rows, and lines that fit no row or fit it in two ways."""
+
+    rows: tuple[Row, ...]
+    unread: tuple[str, ...] = ()
+
+
+def by_letters(spec: str, letters: Mapping[str, str]) -> tuple[Column, ...]:
+    """Columns of a -o format such as `%n|%E|%H`. Raises ValueError when there is none in it."""
+    found = list(_O_COLUMN.finditer(spec))
+    ends = [*(m.start() for m in found[1:]), len(spec)]
+    columns = tuple(
+        Column(letters.get(m[2], m[2]), int(m[1]) if m[1] else None, spec[m.end() : end])
+        for m, end in zip(found, ends, strict=True)
+    )
+    if not columns:
+        raise ValueError(f"no column in the format {spec!r}")
+    return columns
+
+
+def by_fields(spec: str, names: Mapping[str, str]) -> tuple[Column, ...]:
+    """Columns of a -O format such as `JobID:|,State:20`. Raises ValueError when there is none in it."""
+    columns: list[Column] = []
+    for part in spec.split(","):
+        found = _FIELD.fullmatch(part)
+        if not found:
+            raise ValueError(f"no column in the format {part!r}")
+        width = (int(found[3]) if found[3] else None) if found[2] else _DEFAULT_WIDTH
+        name = found[1].lower().replace("-", "").replace("_", "")
+        columns.append(Column(names.get(name, name), width, found[4] or ""))
+    return tuple(columns)
+
+
+def table(text: str, columns: Sequence[Column], free: Collection[str], heads: Collection[str]) -> Table:
+    """Read the lines by their columns. `free` ones may contain the separator; `heads` are words of a header line."""
+    rows: list[Row] = []
+    unread: list[str] = []
+    for line in text.split("\n"):
+        if not line.strip(BLANK):
+            continue
+        cells = split(line.rstrip("\r"), columns, free)
+        if cells is None:
+            unread.append(line)
+        elif rows or not _is_header(cells, heads):
+            rows.append(_row(cells, columns))
+    return Table(tuple(rows), tuple(unread))
+
+
+def _is_header(cells: Sequence[str], heads: Collection[str]) -> bool:
+    words = [cell.strip(BLANK) for cell in cells]
+    return any(words) and all(word.upper() == word and word.lower() in heads for word in words if word)
+
+
+def _row(cells: Sequence[str], columns: Sequence[Column]) -> Row:
+    values: dict[str, str] = {}
+    cut: list[str] = []
+    for cell, column in zip(cells, columns, strict=True):
+        text = cell.strip(BLANK)
+        if column.width and len(narrow(text)) >= column.width:
+            cut.append(column.name)
+        if column.name not in values or not values[column.name]:
+            values[column.name] = text
+        elif text != values[column.name]:
+            values.setdefault(f"{column.name}#2", text)
+    return Row(values, tuple(cut))
+
+
+def split(line: str, columns: Sequence[Column], free: Collection[str]) -> list[str] | None:
+    """The cells of one line, or None when the line fits the columns in no way or in two."""
+    between = [c.after for c in columns[:-1]]
+    if between and all(sep.strip(BLANK) for sep in between):
+        return separated(line, columns, free)
+    if not any(between) and all(c.width for c in columns):
+        return sliced(line, [c.width or 0 for c in columns])
+    if all(c.width for c in columns[:-1]) and all(sep.isspace() for sep in between):
+        widths = [(c.width or 0) + len(c.after) for c in columns[:-1]]
+        return sliced(line, [*widths, 1 << 20])
+    return _words(line, columns, free)
+
+
+def separated(line: str, columns: Sequence[Column], free: Collection[str]) -> list[str] | None:
+    """Split at the separators, from both ends towards the one free column."""
+    loose = [i for i, c in enumerate(columns) if c.name in free]
+    at = loose[0] if loose else len(columns) - 1
+    last = columns[-1].after
+    rest = line.removesuffix(last) if last.strip(BLANK) else line
+    left: list[str] = []
+    right: list[str] = []
+    for column in columns[:at]:
+        head, sep, rest = rest.partition(column.after)
+        left.append(head)
+        if not sep:
+            return None
+    for column in reversed(columns[at:-1]):
+        rest, sep, tail = rest.rpartition(column.after)
+        right.append(tail)
+        if not sep:
+            return None
+    spare = next((c.after for c in columns[:-1] if c.after in rest), None)
+    if spare and len(loose) != 1:
+        return None
+    return [*left, rest, *reversed(right)]
+
+
+def _words(line: str, columns: Sequence[Column], free: Collection[str]) -> list[str] | None:
+    at = next((i for i, c in enumerate(columns) if c.name in free), len(columns) - 1)
+    tail = len(columns) - at - 1
+    head = line.strip(BLANK).split(None, at)
+    if len(head) <= at:
+        missing = [""] * (len(columns) - len(head))
+        return [*head, *missing] if len(head) == len(columns) - 1 else None
+    rest = head.pop().rsplit(None, tail)
+    if at == len(columns) - 1 and columns[at].name not in free and " " in rest[0].strip(BLANK):
+        return None
+    return [*head, *rest] if len(rest) == tail + 1 else None
+
+
+def sliced(line: str, widths: Sequence[int]) -> list[str]:
+    """Cut by widths in bytes, as Slurm pads; a byte that was no UTF-8 counts as one."""
+    data = narrow(line)
+    cells: list[str] = []
+    begin = 0
+    for width in widths:
+        piece = data[begin : begin + width]
+        cells.append(piece.decode("utf-8", "replace").replace("\x00", _CUT_BYTE))
+        begin += width
+    return cells
+
+
+def narrow(text: str) -> bytes:
+    """Bytes as Slurm counted them: each replacement character was one byte of something else."""
+    return text.replace(_CUT_BYTE, "\x00").encode("utf-8", "replace")
+
+
+def aliases(spec: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """From `canonical -> "letters| fields and headers"`: letter -> canonical, and lower-case word -> canonical."""
+    letters: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for name, text in spec.items():
+        short, _, long = text.partition("|")
+        letters |= dict.fromkeys(short.split(), name)
+        words |= dict.fromkeys(long.split(), name)
+    return letters, words
+
+
+def by_header(line: str, words: Mapping[str, str]) -> tuple[Column, ...]:
+    """Columns of a header line with separators other than blanks. Raises ValueError when there is none."""
+    found = re.match(r"[\w():/]+ *([^\w\s():/]+|\x1f)(?=[\w#])", line)
+    if not found:
+        raise ValueError("no header with separators in the first line")
+    sep = found[1]
+    heads = [cell.strip(BLANK) for cell in line.rstrip("\r\n").split(sep)]
+    if heads and not heads[-1]:
+        heads.pop()
+    names = [words.get(h.lower().replace(" ", ""), h.lower()) for h in heads]
+    return tuple(Column(name, None, sep) for name in names)
