@@ -82,11 +82,7 @@ def api(engine: DockerEngine | Missing, host: DockerHost | Missing) -> Verdict:
     tcp = [h for h in config.get("hosts") or () if str(h).startswith("tcp://")]
     if tcp and config.get("tlsverify") is not True:
         return fail(f"/etc/docker/daemon.json: {some(map(str, tcp))} without tlsverify", seen=tcp)
-    if isinstance(engine, Missing):
-        return (
-            missing(engine) if not config else unknown("daemon.json opens no port; the engine did not answer", "failed")
-        )
-    return ok("the docker engine warns of no open API")
+    return missing(engine) if isinstance(engine, Missing) else ok("the docker engine warns of no open API")
 
 
 @check(
@@ -110,9 +106,7 @@ def registries(engine: DockerEngine | Missing, host: DockerHost | Missing, place
     remote = [r for r in named if not r.startswith(("localhost:", "127.", "[::1]"))]
     if remote:
         return warn(f"docker pulls without TLS from {some(remote)}", seen=remote)
-    if isinstance(engine, Missing):
-        return unknown("daemon.json names no registry without TLS; the engine did not answer", "failed")
-    return ok("docker trusts no remote registry without TLS")
+    return missing(engine) if isinstance(engine, Missing) else ok("docker trusts no remote registry without TLS")
 
 
 def _config(host: DockerHost | Missing) -> dict[str, Any]:
