@@ -212,10 +212,11 @@ def _faults(metric: dict[str, Any]) -> dict[str, Any]:
     state = word(_section(metric, "power").get("throttle_status")).upper()
     throttle = _section(metric, "throttle")
     ends = "_violation_status"
-    active = (k.removesuffix(ends) for k, v in throttle.items() if k.endswith(ends) and str(v).upper() == "ACTIVE")
+    told = {k.removesuffix(ends): str(v).upper() for k, v in throttle.items() if k.endswith(ends)}
+    quiet = False if "NOT ACTIVE" in told.values() and "ACTIVE" not in told.values() else None
     return {
-        "throttled": {"THROTTLED": True, "UNTHROTTLED": False}.get(state),
-        "violations": tuple(active),
+        "throttled": {"THROTTLED": True, "UNTHROTTLED": False}.get(state, quiet),
+        "violations": tuple(k for k, v in told.items() if v == "ACTIVE"),
         "ras": _ras(total, "total_") if total else None,
         "ras_blocks": {k.lower(): _ras(v) for k, v in _section(metric, "ecc_blocks").items() if isinstance(v, dict)},
     }
