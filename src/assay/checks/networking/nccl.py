@@ -30,6 +30,8 @@ def _version(setup: NcclSetup, packages: Packages | Missing, kind: str) -> str |
     """Version of the newest library, "" when nothing tells the version of one that is there, None without any."""
     names = _PACKAGES if kind == "nccl" else _AMD_PACKAGES
     package = packages.first(names) if isinstance(packages, Packages) else None
+    if kind == "rccl" and package:  # its library is 1.0.x in every release; the package names the NCCL it follows
+        return package[1].partition(":")[2] or package[1]
     libraries = [lib for lib in setup.libraries if lib.kind == kind]
     versions = [lib.version for lib in libraries if lib.version]
     if versions:
@@ -254,7 +256,7 @@ def gid(setup: NcclSetup, rdma: RdmaDevices, gpus: GpuPresence, packages: Packag
 
 def _automatic_gid(setup: NcclSetup, packages: Packages | Missing, bars: Network) -> Verdict:
     version = _version(setup, packages, "nccl") or _version(setup, packages, "rccl")
-    if not version:
+    if not version or version.startswith("1.0."):
         return unknown("NCCL_IB_GID_INDEX is not set and the version of NCCL is not known", "too-little")
     if tuple(int(n) for n in _NUMBER.findall(version)[:2]) >= bars.automatic_gid.parts:
         return ok(f"NCCL {version} chooses the GID by itself", bar=bars.automatic_gid.bar)
