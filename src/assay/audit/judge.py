@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from assay.audit.describe import fleet_words, node_identity, node_words
+from assay.audit.grants import grants, refused
 from assay.audit.inventory import inventory
-from assay.audit.judgement import Grant, Judgement, NotLookedAt, Part, counts, coverage, refused, to_json, unproven
+from assay.audit.judgement import Judgement, NotLookedAt, Part, counts, coverage, to_json, unproven
 from assay.audit.select import Selection, selected
 from assay.checks.engine import NodeFacts, judge
 from assay.checks.registry import Check, When, checks
@@ -72,7 +73,7 @@ def judge_run(
         findings=tuple(findings),
         unproven=unproven(findings, frozenset(c.id for c in chosen if c.required), gaps),
         not_looked_at=tuple(_not_looked_at(known, wanted, profiles, silent, findings)),
-        not_granted=_not_granted(reading.refused, fold),
+        not_granted=grants(reading.refused, findings, known, sources(), fold),
         problems=tuple(run.problems()),
         evidence=reading.evidence,
         head=chain.head(run.path),
@@ -117,16 +118,6 @@ def _note(
         reading.parts.setdefault(part, []).append(facts.node)
     if identity := node_identity(facts):
         reading.identities[facts.node] = identity
-
-
-def _not_granted(
-    by_probe: Mapping[str, Mapping[str, tuple[str, ...]]], fold: Callable[[list[str]], str]
-) -> tuple[Grant, ...]:
-    known = sources()
-    return tuple(
-        Grant(probe, known[probe].probe.root, fold(list(nodes)), next(iter(nodes.values()))[:8])
-        for probe, nodes in sorted(by_probe.items())
-    )
 
 
 def _not_looked_at(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.model import CATEGORIES, SEVERITIES, Category, Finding, Missing, Probe, RawFact, Status
+from assay.model import CATEGORIES, SEVERITIES, Category, Finding, Missing, Status
 
 NOT_APPLICABLE = frozenset({"not-applicable", "absent"})
 
@@ -135,13 +135,6 @@ def unproven(
     if not any(f.status.judged for f in findings):
         reasons.append("not one check could be judged")
     return tuple(reasons)
-
-
-def refused(probe: Probe, raw: RawFact) -> tuple[str, ...]:
-    """What of a probe's reads was denied on one node."""
-    paths = [path for read in raw.reads for path, error in read.errors.items() if error in ("EACCES", "EPERM")]
-    commands = [" ".join(read.argv) for read in raw.reads if read.state == "denied" and read.argv]
-    return tuple(sorted({*paths, *commands})) if probe.root else ()
 
 
 def to_json(judgement: Judgement) -> bytes:
