@@ -13,7 +13,7 @@ from assay.slurm.envelope import Envelope
 from assay.slurm.job import exit_of
 from assay.slurm.squeue import label_parts
 from assay.slurm.state import JobState, job_state
-from assay.slurm.table import BLANK, Column, Row, Table, sliced, split
+from assay.slurm.table import BLANK, COUNT, STAMP, STATE, TIME, Column, Row, Shapes, Table, sliced, split
 from assay.slurm.times import Limit, duration_s, limit_or_none, stamp
 from assay.slurm.tres import gpus, tres
 from assay.slurm.words import mib, said, whole
@@ -26,8 +26,15 @@ FIELDS = (
 )  # fmt: skip
 DELIMITER = "\x1f"
 ARGV = ("sacct", "-a", "-P", "-D", f"--delimiter={DELIMITER}", "-o", ",".join(FIELDS))
-FREE = frozenset({"jobname", "submitline", "comment", "admincomment", "systemcomment", "workdir", "reason", "extra"})
-_HEADS = frozenset({"jobid", "jobidraw", "state", "account", "jobname", "user", "elapsed", "end", "start"})
+_FREE = ("jobname", "submitline", "comment", "admincomment", "systemcomment", "workdir", "reason", "extra")
+_SHAPES: Shapes = (
+    dict.fromkeys(("elapsed", "timelimit", "totalcpu", "cputime"), TIME)
+    | dict.fromkeys(("nnodes", "ntasks", "alloccpus", "ncpus", "elapsedraw", "uid"), COUNT)
+    | dict.fromkeys(("start", "end", "submit", "eligible"), STAMP)
+    | {"state": STATE, "exitcode": re.compile(r"(?:\d+:\d+)?"), "jobid": re.compile(r"\d+\S*")}
+    | dict.fromkeys(_FREE)
+)
+_HEADS = frozenset({"jobid", "jobidraw"})
 _STEP = re.compile(r"(?P<job>\d+(?:_(?:\[[^\]]*\]|\d+)|\+\d+)?)(?:\.(?P<step>[\w+-]+))?")
 _REFUSED = re.compile(r"Invalid field requested: \"([^\"]+)\"")
 _DASHES = re.compile(r"-{2,}(?: -{2,})*\s*")
@@ -122,7 +129,7 @@ def sacct_rows(text: str, columns: Sequence[str], sep: str = "|") -> Sacct:
     rows: list[Row] = []
     unread: list[str] = []
     for record in _records(text, sep, len(columns)):
-        cells = split(record, specs, FREE)
+        cells = split(record, specs, _SHAPES)
         if cells is None or len(cells) != len(specs):
             unread.append(record)
         else:

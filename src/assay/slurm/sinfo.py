@@ -13,7 +13,19 @@ from assay.slurm.gres import Gres, gres_or_none
 from assay.slurm.hostlist import hosts
 from assay.slurm.node import SlurmNode, SlurmNodes
 from assay.slurm.state import NodeState, node_state
-from assay.slurm.table import BLANK, Column, Row, Table, aliases, by_fields, by_header, by_letters, table
+from assay.slurm.table import (
+    BLANK,
+    SHAPES,
+    Column,
+    Row,
+    Shapes,
+    Table,
+    aliases,
+    by_fields,
+    by_header,
+    by_letters,
+    table,
+)
 from assay.slurm.times import Limit, limit_or_none, stamp
 from assay.slurm.words import decimal, names, said, whole
 
@@ -59,12 +71,12 @@ _SPEC = {
     "disk": "d|disk tmp_disk",
 }
 LETTERS, WORDS = aliases(_SPEC)
-FREE = frozenset({"reason", "comment", "extra"})
+_REASON: Shapes = {"reason": None}
 _REASON_WIDTH = 20
 
 
 class SinfoRow(Fact, frozen=True):
-    """One line of sinfo. `nodes` is a hostlist; aiot = allocated, idle, other, total; columns in `cut` may be incomplete."""
+    """One line of sinfo. `nodes` is a hostlist; aiot: allocated, idle, other, total; columns in `cut` may be short."""
 
     nodes: str | None = None
     hostname: str | None = None
@@ -204,12 +216,12 @@ def _read(found: Table) -> Sinfo:
 
 def sinfo_o(spec: str, text: str) -> Sinfo:
     """Output of `sinfo -o SPEC`, with or without its header."""
-    return _read(table(text, by_letters(spec, LETTERS), FREE, WORDS))
+    return _read(table(text, by_letters(spec, LETTERS), SHAPES, WORDS))
 
 
 def sinfo_fields(spec: str, text: str) -> Sinfo:
     """Output of `sinfo -O SPEC`, with or without its header."""
-    return _read(table(text, by_fields(spec, WORDS), FREE, WORDS))
+    return _read(table(text, by_fields(spec, WORDS), SHAPES, WORDS))
 
 
 def sinfo(text: str) -> Sinfo:
@@ -220,10 +232,9 @@ def sinfo(text: str) -> Sinfo:
         raise ValueError("no header of sinfo in it")
     body = "\n".join(lines[at + 1 :])
     if "|" in lines[at] or "\x1f" in lines[at]:
-        return _read(table(body, by_header(lines[at], WORDS), FREE, ()))
+        return _read(table(body, by_header(lines[at], WORDS), SHAPES, ()))
     heads = lines[at].split()
-    columns = tuple(_blank_columns(heads))
-    return _read(table(body, columns, _free_of(columns), ()))
+    return _read(table(body, tuple(_blank_columns(heads)), _REASON, ()))
 
 
 def _heads(line: str) -> bool:
@@ -235,10 +246,6 @@ def _blank_columns(heads: Sequence[str]) -> Iterator[Column]:
     for head in heads:
         name = WORDS.get(head.lower(), head.lower())
         yield Column(name, _REASON_WIDTH if name == "reason" else None, " ")
-
-
-def _free_of(columns: Sequence[Column]) -> frozenset[str]:
-    return FREE & {c.name for c in columns}
 
 
 FORMATS: dict[str, Callable[[str], Any]] = {

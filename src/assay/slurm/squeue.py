@@ -9,7 +9,7 @@ from typing import Any
 from assay.slurm.gres import gres_or_none
 from assay.slurm.job import SlurmJob, SlurmJobs
 from assay.slurm.state import JobState, job_state
-from assay.slurm.table import BLANK, Row, Table, aliases, by_fields, by_header, by_letters, table
+from assay.slurm.table import BLANK, SHAPES, Row, Table, aliases, by_fields, by_header, by_letters, table
 from assay.slurm.times import duration_s, limit_or_none, stamp
 from assay.slurm.tres import tres
 from assay.slurm.words import names, said, whole
@@ -62,7 +62,6 @@ _SPEC = {
     "restarts": "|restartcnt",
 }
 LETTERS, WORDS = aliases(_SPEC)
-FREE = frozenset({"name", "where", "reason", "comment", "command", "work_dir", "dependency", "features"})
 
 _LABEL = re.compile(r"(\d+)(?:_(?:\[(.*)\]|(\d+))|\+(\d+))?")
 _CELLS = {
@@ -77,12 +76,12 @@ _CELLS |= dict.fromkeys(("limit", "left"), _CELLS["time"])
 
 def squeue_o(spec: str, text: str) -> SlurmJobs:
     """Output of `squeue -o SPEC`, with or without its header."""
-    return _read(table(text, by_letters(spec, LETTERS), FREE, WORDS))
+    return _read(table(text, by_letters(spec, LETTERS), SHAPES, WORDS))
 
 
 def squeue_fields(spec: str, text: str) -> SlurmJobs:
     """Output of `squeue -O SPEC`, with or without its header."""
-    return _read(table(text, by_fields(spec, WORDS), FREE, WORDS))
+    return _read(table(text, by_fields(spec, WORDS), SHAPES, WORDS))
 
 
 def squeue(text: str) -> SlurmJobs:
@@ -93,7 +92,7 @@ def squeue(text: str) -> SlurmJobs:
         raise ValueError("no header of squeue in it")
     body = lines[at + 1 :]
     if "|" in lines[at] or "\x1f" in lines[at] or "^" in lines[at]:
-        return _read(table("\n".join(body), by_header(lines[at], WORDS), FREE, ()))
+        return _read(table("\n".join(body), by_header(lines[at], WORDS), SHAPES, ()))
     return _read(_blank(body, [WORDS.get(w.lower(), w.lower()) for w in lines[at].split()]))
 
 

@@ -13,6 +13,8 @@ from msgspec import Struct
 BLANK = " \t\r\n"
 _O_COLUMN = re.compile(r"%\.?(\d*)([A-Za-z])")
 _FIELD = re.compile(r"\s*([\w-]+)\s*(:\.?(\d*)(.*))?", re.DOTALL)
+# Column -> the shape of its text; None = free text, which may contain the separator. Others have no known shape.
+Shapes = Mapping[str, re.Pattern[str] | None]
 _DEFAULT_WIDTH = 20  # of a -O field without ":"
 _CUT_BYTE = "\ufffd"
 
@@ -37,6 +39,20 @@ class Table(Struct, frozen=True):
 
     rows: tuple[Row, ...]
     unread: tuple[str, ...] = ()
+
+
+TIME = re.compile(r"[\d:.-]*|INVALID|UNLIMITED|infinite|N/A|NOT_SET|Partition_Limit|Unknown|None", re.IGNORECASE)
+COUNT = re.compile(r"\d*[KMG]?")
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+|N/A|Unknown|None|NONE|")
+STATE = re.compile(r"[A-Za-z_]+[*~#!%$@^+-]*(?: by \S+)?")
+_FREE = ("reason", "comment", "extra", "name", "where", "command", "work_dir", "dependency", "features")
+SHAPES: Shapes = (
+    dict.fromkeys(("time", "limit", "left", "time_limit"), TIME)
+    | dict.fromkeys(("count", "cpus", "uid", "memory", "priority", "jobid", "array_job_id"), COUNT)
+    | dict.fromkeys(("start", "end", "submit", "reason_at"), STAMP)
+    | {"state": STATE, "label": re.compile(r"\d+(?:_\S+|\+\d+)?")}
+    | dict.fromkeys(_FREE)
+)
 
 
 def by_letters(spec: str, letters: Mapping[str, str]) -> tuple[Column, ...]:
@@ -65,8 +81,8 @@ def by_fields(spec: str, names: Mapping[str, str]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def table(text: str, columns: Sequence[Column], free: Collection[str], heads: Collection[str]) -> Table:
-    """Read the lines by their columns. `free` ones may contain the separator; `heads` are words of a header line."""
+def table(text: str, columns: Sequence[Column], free: Shapes, heads: Collection[str]) -> Table:
+    """Read the lines by their columns; `heads` are the words of a header line."""
     rows: list[Row] = []
     unread: list[str] = []
     for line in text.split("\n"):
@@ -99,7 +115,7 @@ def _row(cells: Sequence[str], columns: Sequence[Column]) -> Row:
     return Row(values, tuple(cut))
 
 
-def split(line: str, columns: Sequence[Column], free: Collection[str]) -> list[str] | None:
+def split(line: str, columns: Sequence[Column], free: Shapes) -> list[str] | None:
     """The cells of one line, or None when the line fits the columns in no way or in two."""
     between = [c.after for c in columns[:-1]]
     if between and all(sep.strip(BLANK) for sep in between):
@@ -112,12 +128,35 @@ def split(line: str, columns: Sequence[Column], free: Collection[str]) -> list[s
     return _words(line, columns, free)
 
 
-def separated(line: str, columns: Sequence[Column], free: Collection[str]) -> list[str] | None:
-    """Split at the separators, from both ends towards the one free column."""
-    loose = [i for i, c in enumerate(columns) if c.name in free]
-    at = loose[0] if loose else len(columns) - 1
-    last = columns[-1].after
-    rest = line.removesuffix(last) if last.strip(BLANK) else line
+def separated(line: str, columns: Sequence[Column], free: Shapes) -> list[str] | None:
+    """Split at the separators; what is too much belongs to the one free column with which all shapes fit."""
+    seps = {c.after for c in columns[:-1]}
+    if len(seps) > 1:
+        return _unlike(line, columns, free)
+    sep = seps.pop()
+    parts = line.split(sep)
+    if len(parts) > len(columns) and columns[-1].after == sep and not parts[-1]:
+        parts.pop()
+    spare = len(parts) - len(columns)
+    if spare <= 0:
+        return parts if spare == 0 else None
+    for i, column in enumerate(columns):
+        if free.get(column.name, column) is None:
+            cells = [*parts[:i], sep.join(parts[i : i + spare + 1]), *parts[i + spare + 1 :]]
+            if _shaped(cells, columns, free):
+                return cells
+    return None
+
+
+def _shaped(cells: Sequence[str], columns: Sequence[Column], shapes: Shapes) -> bool:
+    wanted = ((shapes.get(column.name), cell.strip(BLANK)) for cell, column in zip(cells, columns, strict=True))
+    return all(shape is None or shape.fullmatch(cell) for shape, cell in wanted)
+
+
+def _unlike(line: str, columns: Sequence[Column], free: Shapes) -> list[str] | None:
+    """Separators that differ: from both ends towards the first free column."""
+    at = next((i for i, c in enumerate(columns) if free.get(c.name, c) is None), len(columns) - 1)
+    rest = line
     left: list[str] = []
     right: list[str] = []
     for column in columns[:at]:
@@ -130,21 +169,18 @@ def separated(line: str, columns: Sequence[Column], free: Collection[str]) -> li
         right.append(tail)
         if not sep:
             return None
-    spare = next((c.after for c in columns[:-1] if c.after in rest), None)
-    if spare and len(loose) != 1:
-        return None
     return [*left, rest, *reversed(right)]
 
 
-def _words(line: str, columns: Sequence[Column], free: Collection[str]) -> list[str] | None:
-    at = next((i for i, c in enumerate(columns) if c.name in free), len(columns) - 1)
+def _words(line: str, columns: Sequence[Column], free: Shapes) -> list[str] | None:
+    at = next((i for i, c in enumerate(columns) if free.get(c.name, c) is None), len(columns) - 1)
     tail = len(columns) - at - 1
     head = line.strip(BLANK).split(None, at)
     if len(head) <= at:
         missing = [""] * (len(columns) - len(head))
         return [*head, *missing] if len(head) == len(columns) - 1 else None
     rest = head.pop().rsplit(None, tail)
-    if at == len(columns) - 1 and columns[at].name not in free and " " in rest[0].strip(BLANK):
+    if at == len(columns) - 1 and free.get(columns[at].name, at) is not None and " " in rest[0].strip(BLANK):
         return None
     return [*head, *rest] if len(rest) == tail + 1 else None
 
@@ -184,7 +220,7 @@ def by_header(line: str, words: Mapping[str, str]) -> tuple[Column, ...]:
         raise ValueError("no header with separators in the first line")
     sep = found[1]
     heads = [cell.strip(BLANK) for cell in line.rstrip("\r\n").split(sep)]
-    if heads and not heads[-1]:
-        heads.pop()
-    names = [words.get(h.lower().replace(" ", ""), h.lower()) for h in heads]
-    return tuple(Column(name, None, sep) for name in names)
+    closed = not heads[-1]
+    names = [words.get(h.lower().replace(" ", ""), h.lower()) for h in (heads[:-1] if closed else heads)]
+    ends = [sep] * (len(names) - 1) + [sep if closed else ""]
+    return tuple(Column(name, None, end) for name, end in zip(names, ends, strict=True))
