@@ -28,9 +28,11 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("drained", re.compile(rf"(?:error: )?.*?[Dd]raining node {_NODE}")),
     ("prolog-failed", re.compile(rf".*?\[{_JOB}\] prolog failed status=(?P<text>\d+:\d+)", re.IGNORECASE)),
     ("epilog-failed", re.compile(rf".*?\[{_JOB}\] epilog failed status=(?P<text>\d+:\d+)", re.IGNORECASE)),
-    ("prolog-failed", re.compile(rf".*?prolog_error for {_JOB}|.*?Prolog launch failure, {_JOB}", re.IGNORECASE)),
+    ("prolog-failed", re.compile(rf".*?(?:prolog_error for|prolog launch failure,) {_JOB}", re.IGNORECASE)),
     ("epilog-failed", re.compile(rf".*?epilog.*?error.*?{_NODE} for {_JOB}", re.IGNORECASE)),
-    ("node-failure", re.compile(r".*?\*\*\* (?:JOB|STEP) (?P<job>\d+)\S* ON (?P<node>\S+) CANCELLED AT \S+ DUE TO NODE FAIL")),
+    ("node-failure", re.compile(
+        r".*?\*\*\* (?:JOB|STEP) (?P<job>\d+)\S* ON (?P<node>\S+) CANCELLED AT \S+ DUE TO NODE FAIL",
+    )),
     ("responding", re.compile(rf"Node {_NODE} now responding")),
     ("returned", re.compile(rf"(?:node_did_resp|Node) {_NODE} returned to service")),
     ("kill-failed", re.compile(r".*?(?P<text>UnkillableStep|Kill task failed)")),
@@ -54,7 +56,7 @@ class LogEvent(Fact, frozen=True):
 
 
 def slurm_log(text: str) -> tuple[LogEvent, ...]:
-    """The events of a log, in order; lines of other kinds are passed over. Raises ValueError when no line has a time."""
+    """The events of a log, in order; other lines are passed over. Raises ValueError when no line has a time."""
     found: list[LogEvent] = []
     lines = 0
     for line in text.split("\n"):

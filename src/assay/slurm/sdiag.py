@@ -25,7 +25,7 @@ class Rpc(Struct, frozen=True):
 
 
 class Sdiag(Fact, frozen=True):
-    """Counters since `since_epoch` (a reset or midnight UTC). Cycle times are microseconds. `other`: "section: name"."""
+    """Counters since `since` (a reset, or midnight UTC); cycle times in microseconds. `other`: by "section: name"."""
 
     generated: str | None = None
     generated_epoch: int | None = None
