@@ -4,46 +4,25 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from msgspec import Struct
-
 from assay.profiles import Profile
+from assay.profiles.number import Sourced, Words
 
 
-class Count(Struct, frozen=True, forbid_unknown_fields=True):
-    """A number with its origin."""
-
-    value: int
-    source: str
-    date: str
-
-
-class Words(Struct, frozen=True, forbid_unknown_fields=True):
-    """A list of names with its origin."""
-
-    names: frozenset[str]
-    source: str
-    date: str
-
-
-class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
+class Defaults(Sourced, frozen=True, kw_only=True):
     """What OpenSSH does where its configuration says nothing."""
 
     settings: dict[str, str]
-    source: str
-    date: str
 
 
-class Sysctl(Struct, frozen=True, forbid_unknown_fields=True):
+class Sysctl(Sourced, frozen=True, kw_only=True):
     """Values of one sysctl that keep users apart, and what else happens."""
 
     name: str
     good: frozenset[str]
     why: str
-    source: str
-    date: str
 
 
-class Port(Struct, frozen=True, forbid_unknown_fields=True):
+class Port(Sourced, frozen=True, kw_only=True):
     """One service by its usual port. `processes` = beginnings of its process names, empty for any.
 
     `named_only` = the port is so common that it counts only with the name of the process.
@@ -53,8 +32,6 @@ class Port(Struct, frozen=True, forbid_unknown_fields=True):
     port: int
     topic: Literal["observability", "control"]
     level: Literal["warn", "fail"]
-    source: str
-    date: str
     processes: tuple[str, ...] = ()
     named_only: bool = False
 
@@ -64,7 +41,6 @@ class Access(Profile, frozen=True):
 
     file: ClassVar[str] = "access.toml"
 
-    max_auth_tries: Count
     ssh_defaults: Defaults
     broken_algorithms: Words
     everyone: Words

@@ -9,30 +9,7 @@ from msgspec import Struct
 
 from assay.model import Bar
 from assay.profiles import Profile
-
-
-class Number(Struct, frozen=True, forbid_unknown_fields=True):
-    """One number with its origin."""
-
-    value: float
-    source: str
-    date: str
-
-    def bar(self, unit: str = "", sign: str = "") -> Bar:
-        """The bar as a verdict shows it."""
-        return Bar(f"{sign}{self.value:g}{unit}", f"{self.source} ({self.date})")
-
-
-class Release(Struct, frozen=True, forbid_unknown_fields=True):
-    """One version with its origin."""
-
-    value: str
-    source: str
-    date: str
-
-    def bar(self) -> Bar:
-        """The bar as a verdict shows it."""
-        return Bar(f">= {self.value}", f"{self.source} ({self.date})")
+from assay.profiles.number import Number, Release, Sourced
 
 
 class GpuArch(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,11 +27,9 @@ class GpuArch(Struct, frozen=True, forbid_unknown_fields=True):
         return f"sm_{self.arch.replace('.', '')}"
 
 
-class GpuTable(Struct, frozen=True, forbid_unknown_fields=True):
+class GpuTable(Sourced, frozen=True, kw_only=True):
     """GPU products and the CUDA releases that know them."""
 
-    source: str
-    date: str
     table: tuple[GpuArch, ...]
 
     def of(self, product: str) -> GpuArch | None:
@@ -69,14 +44,12 @@ class GpuTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     def bar(self, cuda: str) -> Bar:
         """The bar as a verdict shows it."""
-        return Bar(f"CUDA >= {cuda}", f"{self.source} ({self.date})")
+        return self.cited(f"CUDA >= {cuda}")
 
 
-class FileSystems(Struct, frozen=True, forbid_unknown_fields=True):
+class FileSystems(Sourced, frozen=True, kw_only=True):
     """What the types of file systems are to a job."""
 
-    source: str
-    date: str
     parallel: frozenset[str]
     network: frozenset[str]
     object: frozenset[str]

@@ -7,20 +7,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from assay.model import Bar
 from assay.profiles import Profile
-
-
-class Number(Struct, frozen=True, forbid_unknown_fields=True):
-    """A bar with where it comes from."""
-
-    value: float
-    source: str
-    date: str
-
-    def bar(self, text: str) -> Bar:
-        """The bar as a verdict shows it."""
-        return Bar(text, f"{self.source} ({self.date})")
+from assay.profiles.number import Number, Sourced
 
 
 class NvLinkProduct(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,18 +28,26 @@ class AmdBoard(Struct, frozen=True, forbid_unknown_fields=True):
     gpus: int
 
 
+class NvLinkTable(Sourced, frozen=True, kw_only=True):
+    """NVLink by product; the first entry whose `match` is in the product name counts."""
+
+    table: tuple[NvLinkProduct, ...]
+
+
+class AmdBoards(Sourced, frozen=True, kw_only=True):
+    """The baseboards that are known."""
+
+    table: tuple[AmdBoard, ...]
+
+
 class Interconnect(Profile, frozen=True):
-    """Bars of the AMD and NVLink rules. The first entry whose `match` is in the product name counts."""
+    """Bars of the AMD and NVLink rules."""
 
     file: ClassVar[str] = "interconnect.toml"
 
-    nvlink_source: str
-    nvlink_date: str
-    nvlink: tuple[NvLinkProduct, ...]
+    nvlink: NvLinkTable
     nvlink_crc_errors: Number
-    amd_source: str
-    amd_date: str
-    amd_boards: tuple[AmdBoard, ...]
+    amd_boards: AmdBoards
     amd_correctable: Number
     amd_bad_pages_share: Number
     amd_thermal_margin_c: Number
@@ -59,16 +55,8 @@ class Interconnect(Profile, frozen=True):
     amd_idle_share: Number
     amd_pcie_replays: Number
 
-    def nvlink_bar(self, text: str) -> Bar:
-        """A bar out of the NVLink table."""
-        return Bar(text, f"{self.nvlink_source} ({self.nvlink_date})")
-
-    def amd_board_bar(self, text: str) -> Bar:
-        """A bar out of the table of AMD boards."""
-        return Bar(text, f"{self.amd_source} ({self.amd_date})")
-
 
 @cache
 def nvlink_product(profile: Interconnect, name: str) -> NvLinkProduct | None:
     """The NVLink entry of a product name, None for one that the table does not know."""
-    return next((entry for entry in profile.nvlink if entry.match in name), None)
+    return next((entry for entry in profile.nvlink.table if entry.match in name), None)

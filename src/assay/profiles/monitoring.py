@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from assay.profiles import Profile
-from assay.profiles.host import Number
+from assay.profiles.number import Number, Sourced
 
 
-class Units(Struct, frozen=True, forbid_unknown_fields=True):
+class Units(Sourced, frozen=True, kw_only=True):
     """Unit names without suffix: those a node cannot do without, and prefixes of those that come and go."""
 
-    source: str
-    date: str
     vital: frozenset[str]
     passing: tuple[str, ...]
     needs_nvswitch: frozenset[str]
 
 
-class Clocksources(Struct, frozen=True, forbid_unknown_fields=True):
+class ClockSources(Sourced, frozen=True, kw_only=True):
     """Kernel clock sources that are cheap to read, and those that are not."""
 
-    source: str
-    date: str
     good: frozenset[str]
     slow: frozenset[str]
 
@@ -42,4 +36,4 @@ class Monitoring(Profile, frozen=True):
     offset_ms: Number
     offset_fail_ms: Number
     units: Units
-    clocksources: Clocksources
+    clock_sources: ClockSources

@@ -4,57 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
-from assay.model import Bar
 from assay.profiles import Profile
+from assay.profiles.number import Number, Release, Sourced, Words
 
 
-class Number(Struct, frozen=True, forbid_unknown_fields=True):
-    """One number, where it comes from and when it was taken."""
-
-    value: float
-    source: str
-    date: str
-
-    @property
-    def bar(self) -> Bar:
-        """As a finding shows it."""
-        return Bar(f"{self.value:g}", f"{self.source} ({self.date})")
-
-
-class Release(Struct, frozen=True, forbid_unknown_fields=True):
-    """A version "major.minor" from which on something works."""
-
-    value: str
-    source: str
-    date: str
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """For comparing."""
-        return tuple(int(p) for p in self.value.split("."))
-
-    @property
-    def bar(self) -> Bar:
-        """As a finding shows it."""
-        return Bar(self.value, f"{self.source} ({self.date})")
-
-
-class Words(Struct, frozen=True, forbid_unknown_fields=True):
-    """A closed list of words, with source and date."""
-
-    values: tuple[str, ...]
-    source: str
-    date: str
-
-
-class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Setting -> values of note, with source and date."""
+class Settings(Sourced, frozen=True, kw_only=True):
+    """Setting -> the values of note."""
 
     values: dict[str, tuple[str, ...]]
-    source: str
-    date: str
 
 
 class Network(Profile, frozen=True):

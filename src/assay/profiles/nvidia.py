@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assay.model import Bar
 from assay.profiles import Profile
-from assay.profiles.host import Number
+from assay.profiles.number import Number, Sourced
 
 
 class GpuBoard(Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,17 +27,25 @@ class IdleCeiling(Struct, frozen=True, forbid_unknown_fields=True):
     watts: float | None = None
 
 
+class GpuBoards(Sourced, frozen=True, kw_only=True):
+    """Boards by product; the first entry whose `match` is in the product name counts."""
+
+    table: tuple[GpuBoard, ...]
+
+
+class IdleCeilings(Sourced, frozen=True, kw_only=True):
+    """Idle power by product; the first entry whose `match` is in the product name counts."""
+
+    table: tuple[IdleCeiling, ...]
+
+
 class NvidiaBars(Profile, frozen=True):
-    """Bars of the NVIDIA rules. In lists, the first entry whose `match` is in the product name counts."""
+    """Bars of the NVIDIA rules."""
 
     file: ClassVar[str] = "nvidia.toml"
 
-    boards_source: str
-    boards_date: str
-    boards: tuple[GpuBoard, ...]
-    idle_source: str
-    idle_date: str
-    idle: tuple[IdleCeiling, ...]
+    boards: GpuBoards
+    idle: IdleCeilings
     shared_slot: tuple[str, ...]
     idle_memory_mib: Number
     stalled_util_pct: Number
@@ -49,33 +57,24 @@ class NvidiaBars(Profile, frozen=True):
     retired_warn: Number
     retired_fail: Number
     thermal_margin_c: Number
-    hot_warn_c: Number
     hot_fail_c: Number
     busy_util_pct: Number
     pcie_replays: Number
 
-    def board_bar(self, text: str) -> Bar:
-        """A bar out of the table of boards."""
-        return Bar(text, f"{self.boards_source} ({self.boards_date})")
-
     def ecc_bar(self) -> Bar:
         """The bars for corrected errors."""
         dram, sram = self.dram_correctable, self.sram_correctable
-        return Bar(f"<= {dram.value:.0f} DRAM, {sram.value:.0f} SRAM", f"{dram.source} ({dram.date})")
-
-    def idle_bar(self, watts: float) -> Bar:
-        """A bar out of the table of idle power."""
-        return Bar(f"<= {watts:g} W", f"{self.idle_source} ({self.idle_date})")
+        return dram.cited(f"<= {dram.value:.0f} DRAM, {sram.value:.0f} SRAM")
 
 
 @lru_cache(maxsize=256)
 def board_of(profile: NvidiaBars, name: str) -> GpuBoard | None:
     """The board that carries a product, None for single cards and unknown products."""
-    found = next((board for board in profile.boards if board.match in name), None)
+    found = next((board for board in profile.boards.table if board.match in name), None)
     return found if found and found.bare else None
 
 
 @lru_cache(maxsize=256)
 def idle_watts(profile: NvidiaBars, name: str) -> float | None:
     """The idle ceiling of a product, None where the source gives none."""
-    return next((entry.watts for entry in profile.idle if entry.match in name), None)
+    return next((entry.watts for entry in profile.idle.table if entry.match in name), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.checks.registry import check
 from assay.checks.verdict import fail, ok, unknown, warn
 from assay.facts.time_sync import TimeSync
-from assay.model import Bar, Verdict
+from assay.model import Verdict
 from assay.profiles.monitoring import Monitoring
 
 
@@ -61,7 +61,7 @@ def clocksource(clock: TimeSync, bar: Monitoring) -> Verdict:
     name = clock.clocksource
     if not name:
         return unknown("the kernel does not tell its clock source", "too-little")
-    limit = Bar(", ".join(sorted(bar.clocksources.good)), f"{bar.clocksources.source} ({bar.clocksources.date})")
-    if name in bar.clocksources.slow:
+    limit = bar.clock_sources.cited(", ".join(sorted(bar.clock_sources.good)))
+    if name in bar.clock_sources.slow:
         return warn(f"clock source {name}", seen=name, bar=limit)
-    return ok(f"clock source {name}", seen=name) if name in bar.clocksources.good else unknown(f"clock source {name}")
+    return ok(f"clock source {name}", seen=name) if name in bar.clock_sources.good else unknown(f"clock source {name}")

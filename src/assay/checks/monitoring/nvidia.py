@@ -46,7 +46,7 @@ def idle_power(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     judged = [(gpu, watts) for gpu in idle if (watts := ceilings[gpu.name]) is not None]
     if not judged:
         return skip("no idle ceiling is published for these GPUs" if idle else "no idle GPU that reports its power")
-    bar = bars.idle_bar(max(watts for _, watts in judged))
+    bar = bars.idle.cited(f"<= {max(watts for _, watts in judged):g} W")
     if bad := [f"{gpu.pci}: {gpu.drawn_w:.0f} W" for gpu, watts in judged if (gpu.drawn_w or 0) > watts]:
         return warn(f"idle GPUs above {bar.value[3:]}: {shown(bad)}", seen=bad, bar=bar)
     return ok(f"{len(judged)} idle GPUs within the ceiling", seen=max(gpu.drawn_w or 0 for gpu, _ in judged), bar=bar)

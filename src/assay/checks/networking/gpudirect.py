@@ -42,7 +42,7 @@ def path(
     if peer:
         return warn("GPUDirect only through the legacy peer-memory module", seen="peermem", expected="dma-buf")
     why = "the kernel is too old for dma-buf" if driver.open else "closed GPU kernel module"
-    return fail(f"no GPUDirect path: {why} and no peer-memory module", expected="dma-buf", bar=bars.dmabuf_kernel.bar)
+    return fail(f"no GPUDirect path: {why} and no peer-memory module", expected="dma-buf", bar=bars.dmabuf_kernel.bar())
 
 
 def _amd(stack: RdmaStack) -> Verdict:

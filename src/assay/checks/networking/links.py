@@ -96,5 +96,5 @@ def frames(nets: NetDevices, bars: Network) -> Verdict:
         n for n, d in real if (d.rx_frame_errors or 0) * _MILLION > tolerated.value * max(d.rx_packets or 0, _MILLION)
     ]
     if bad:
-        return warn(f"broken frames received on {some(bad)}", seen=bad, bar=tolerated.bar)
-    return ok(f"no broken frames of note on {len(real)} interfaces", bar=tolerated.bar)
+        return warn(f"broken frames received on {some(bad)}", seen=bad, bar=tolerated.bar())
+    return ok(f"no broken frames of note on {len(real)} interfaces", bar=tolerated.bar())

@@ -117,7 +117,7 @@ def forced(setup: NcclSetup, gpus: GpuPresence, bars: Network) -> Verdict:
         return skip("no GPU")
     if _tcpx(setup):
         return skip("GPUDirect-TCPX prescribes these settings")
-    found = [f"{n}={setup.setting(n)} ({setup.where(n)})" for n in bars.nccl_forced.values if setup.setting(n)]
+    found = [f"{n}={setup.setting(n)} ({setup.where(n)})" for n in sorted(bars.nccl_forced.names) if setup.setting(n)]
     if found:
         return warn(f"forced settings: {', '.join(found)}", seen=found)
     return ok("algorithm, protocol and channels are left to NCCL")
@@ -259,8 +259,8 @@ def _automatic_gid(setup: NcclSetup, packages: Packages | Missing, bars: Network
     if not version or version.startswith("1.0."):
         return unknown("NCCL_IB_GID_INDEX is not set and the version of NCCL is not known", "too-little")
     if tuple(int(n) for n in _NUMBER.findall(version)[:2]) >= bars.automatic_gid.parts:
-        return ok(f"NCCL {version} chooses the GID by itself", bar=bars.automatic_gid.bar)
-    return warn(f"NCCL {version} takes GID 0 unless told otherwise", bar=bars.automatic_gid.bar)
+        return ok(f"NCCL {version} chooses the GID by itself", bar=bars.automatic_gid.bar())
+    return warn(f"NCCL {version} takes GID 0 unless told otherwise", bar=bars.automatic_gid.bar())
 
 
 @check(
@@ -362,5 +362,5 @@ def qps(setups: Fleet[NcclSetup], rdma: Fleet[RdmaDevices], bars: Network) -> Ve
         return skip(f"{len(roce)} nodes with RoCE: small enough for the default")
     few = [n for n in roce if n in setups and setups[n].setting("NCCL_IB_QPS_PER_CONNECTION") in (None, "1")]
     if few:
-        return warn(f"{len(few)} of {len(roce)} RoCE nodes use one queue pair per connection", bar=bars.qps_nodes.bar)
-    return ok(f"several queue pairs per connection on {len(roce)} RoCE nodes", bar=bars.qps_nodes.bar)
+        return warn(f"{len(few)} of {len(roce)} RoCE nodes use one queue pair per connection", bar=bars.qps_nodes.bar())
+    return ok(f"several queue pairs per connection on {len(roce)} RoCE nodes", bar=bars.qps_nodes.bar())

@@ -71,7 +71,7 @@ def acs(tree: PciTree, machine: Virtualisation | Missing, bars: Network) -> Verd
 
 
 def _acs_verdict(bits: dict[str, tuple[str, ...]], bars: Network) -> Verdict:
-    redirecting = bars.acs_redirecting.values
+    redirecting = bars.acs_redirecting.names
     on = [b for b, acs in bits.items() if any(r in acs for r in redirecting)]
     if not on:
         return ok(f"no redirection on the {len(bits)} bridges between GPUs and NICs", seen=len(bits))
@@ -180,5 +180,5 @@ def errors(tree: PciTree, bars: Network) -> Verdict:
         return unknown("without the uptime a count of corrected errors is no rate", "too-little")
     limit = bars.correctable_per_minute.value * max(tree.uptime_s / 60, 1)
     if noisy := [a for a, n in counted.items() if n.get("correctable", 0) > limit]:
-        return warn(f"corrected PCIe errors at a high rate on {_some(noisy)}", bar=bars.correctable_per_minute.bar)
+        return warn(f"corrected PCIe errors at a high rate on {_some(noisy)}", bar=bars.correctable_per_minute.bar())
     return ok(f"no PCIe errors of note on {len(counted)} devices")

@@ -67,7 +67,7 @@ def fabric_class(
             return missing(rdma)
         if isinstance(nets, NetDevices) and any(d.driver == "gve" for d in nets.devices.values()):
             return skip("gVNIC without RDMA devices: GPU traffic goes through GPUDirect-TCPX or TCPXO")
-        return warn(f"{count} GPUs and no RDMA device", seen=0, bar=bars.gpus_with_fabric.bar)
+        return warn(f"{count} GPUs and no RDMA device", seen=0, bar=bars.gpus_with_fabric.bar())
     compute = compute_of(rdma, gpus)
     if not compute:
         return skip("RDMA devices are there, but no active port of a compute network", "absent")

@@ -47,8 +47,8 @@ def errors(rdma: RdmaDevices, bars: Network) -> Verdict:
     limit = bars.symbol_errors_per_hour.value * max(rdma.uptime_s / _HOUR, 1)
     bad = [f"{d.name} {e}" for d, p in counted for e in _ERRORS if p.counters.get(e, 0) > limit]
     if bad:
-        return warn(f"link errors above the budget: {some(bad)}", seen=bad, bar=bars.symbol_errors_per_hour.bar)
-    return ok(f"link errors of {len(counted)} compute ports within the budget", bar=bars.symbol_errors_per_hour.bar)
+        return warn(f"link errors above the budget: {some(bad)}", seen=bad, bar=bars.symbol_errors_per_hour.bar())
+    return ok(f"link errors of {len(counted)} compute ports within the budget", bar=bars.symbol_errors_per_hour.bar())
 
 
 def flap_verdict(downs: dict[str, int], uptime_s: float | None, bars: Network) -> Verdict:
@@ -57,10 +57,10 @@ def flap_verdict(downs: dict[str, int], uptime_s: float | None, bars: Network) -
     often = [n for n, d in downs.items() if d / days >= bars.flaps_per_day.value]
     some_times = [n for n, d in downs.items() if d > bars.flaps_tolerated.value]
     if often:
-        return fail(f"flapping links: {some(often)}", seen=downs, bar=bars.flaps_per_day.bar)
+        return fail(f"flapping links: {some(often)}", seen=downs, bar=bars.flaps_per_day.bar())
     if some_times:
-        return warn(f"links that went down since boot: {some(some_times)}", seen=downs, bar=bars.flaps_tolerated.bar)
-    return ok(f"no flapping among {len(downs)} links", bar=bars.flaps_tolerated.bar)
+        return warn(f"links that went down since boot: {some(some_times)}", seen=downs, bar=bars.flaps_tolerated.bar())
+    return ok(f"no flapping among {len(downs)} links", bar=bars.flaps_tolerated.bar())
 
 
 @check(
@@ -197,8 +197,8 @@ def mtu(rdma: RdmaDevices, nets: NetDevices, gpus: GpuPresence | Missing, bars: 
     if len(values) > 1:
         return fail(f"rails with different MTUs: {', '.join(map(str, values))}", seen=mtus)
     if values[0] < bars.roce_mtu.value:
-        return warn(f"MTU {values[0]} on the RoCE rails", seen=values[0], bar=bars.roce_mtu.bar)
-    return ok(f"MTU {values[0]} on {len(mtus)} RoCE rails", seen=values[0], bar=bars.roce_mtu.bar)
+        return warn(f"MTU {values[0]} on the RoCE rails", seen=values[0], bar=bars.roce_mtu.bar())
+    return ok(f"MTU {values[0]} on {len(mtus)} RoCE rails", seen=values[0], bar=bars.roce_mtu.bar())
 
 
 def _rail_interfaces(roce: tuple[RdmaDevice, ...], nets: NetDevices) -> dict[str, NetDevice]:

@@ -87,13 +87,13 @@ def count(smi: AmdGpus, pci: GpuPciDevices | Missing, profile: Interconnect) -> 
     """Compares GPUs (in amd-smi or on the bus, whichever is more; partitions once) with the board of the product."""
     found = modules(smi.gpus)
     names = Counter(gpu.product for gpu in found.values())
-    board = next((b for b in profile.amd_boards if any(b.match in name for name in names)), None)
+    board = next((b for b in profile.amd_boards.table if any(b.match in name for name in names)), None)
     if board is None:
         return skip("no board of a known size")
     if any(name.endswith(" VF") for name in names):
         return skip("a virtual machine shows only the GPUs it was given")
     there = max(len(found), len(pci.amd) if isinstance(pci, GpuPciDevices) else 0)
-    bar = profile.amd_board_bar(f"{board.gpus} GPUs")
+    bar = profile.amd_boards.cited(f"{board.gpus} GPUs")
     if there == board.gpus:
         return ok(f"{there} {board.match}", seen=there, bar=bar)
     if there < board.gpus // 2 or there > board.gpus:
@@ -135,7 +135,7 @@ def correctable(smi: AmdGpus | Missing, devices: AmdDevices | Missing, profile: 
     if not known:
         return _no_counts(smi, devices)
     limit = profile.amd_correctable
-    bar = limit.bar(f"{limit.value:.0f} per GPU")
+    bar = limit.cited(f"{limit.value:.0f} per GPU")
     if many := [f"{name} {block}: {n}" for name, block, n in known if n > limit.value]:
         return warn(f"many corrected errors: {'; '.join(dict.fromkeys(many))}", seen=many, bar=bar)
     return ok(f"at most {max(n for _, _, n in known)} corrected errors in a block", bar=bar)
@@ -173,7 +173,7 @@ def pages(devices: AmdDevices, smi: AmdGpus | Missing, profile: Interconnect) ->
         return skip("the driver lists no bad pages", "absent")
     limits = {gpu.bdf: gpu.bad_page_threshold for gpu in smi.gpus} if isinstance(smi, AmdGpus) else {}
     share = profile.amd_bad_pages_share
-    bar = share.bar(f"{share.value:.0%} of the threshold")
+    bar = share.cited(f"{share.value:.0%} of the threshold")
     for card in cards:
         limit = limits.get(card.bdf)
         used = (card.pages_retired or 0) + (card.pages_pending or 0)

@@ -61,7 +61,7 @@ def pcie_replays(smi: AmdGpus, profile: Interconnect) -> Verdict:
         return skip("amd-smi tells no replay count", "absent")
     limit = profile.amd_pcie_replays
     usual = median(n for _, n in counts)
-    bar = limit.bar(f"{limit.value:.0f} and ten times the median")
+    bar = limit.cited(f"{limit.value:.0f} and ten times the median")
     if bad := [f"{name_of(g)}: {n}" for g, n in counts if n > limit.value and n > 10 * usual]:
         return warn(f"many PCIe replays: {'; '.join(bad)}", seen=bad, bar=bar)
     return ok(f"at most {max(n for _, n in counts)} PCIe replays", bar=bar)
@@ -81,7 +81,7 @@ def temperature(smi: AmdGpus, profile: Interconnect) -> Verdict:
     readings = [r for g in modules(smi.gpus).values() for r in _readings(g, hot.value)]
     if not readings:
         return unknown("amd-smi tells no temperature", "too-little") if smi.gpus else skip("no AMD GPU")
-    bar = margin.bar(f"{margin.value:g} C below the limit")
+    bar = margin.cited(f"{margin.value:g} C below the limit")
     if over := [text for text, left in readings if left <= 0]:
         return fail(f"at or above the slowdown temperature: {'; '.join(over)}", seen=over, bar=bar)
     if near := [text for text, left in readings if left <= margin.value]:
@@ -145,7 +145,7 @@ def idle_power(smi: AmdGpus, profile: Interconnect) -> Verdict:
     ]
     if not idle:
         return skip("no idle GPU that tells its power", "not-asked")
-    bar = share.bar(f"{share.value:.0%} of the cap")
+    bar = share.cited(f"{share.value:.0%} of the cap")
     if bad := [f"{name_of(g)} {w:g} of {cap:g} W" for g, w, cap in idle if w > share.value * cap]:
         return warn(f"idle GPUs draw much power: {'; '.join(bad)}", seen=bad, bar=bar)
     return ok(f"{len(idle)} idle GPUs draw at most {max(w for _, w, _ in idle):g} W", bar=bar)

@@ -139,7 +139,7 @@ def _against_board(number: int, board: GpuBoard | None, bars: NvidiaBars, *, gue
     if board is None:
         return ok(f"{number} GPUs, as many as on the bus", seen=number)
     sizes = board.guest if guest else board.bare
-    bar = bars.board_bar(" or ".join(map(str, sizes)))
+    bar = bars.boards.cited(" or ".join(map(str, sizes)))
     if number in sizes:
         return ok(f"{number} GPUs", seen=number, bar=bar)
     if number in board.guest:

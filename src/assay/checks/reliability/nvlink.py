@@ -67,7 +67,7 @@ def full(nvlink: NvLinks, profile: Interconnect) -> Verdict:
     known = [(g, p) for g in nvlink.gpus if g.total and (p := nvlink_product(profile, g.name)) and p.links]
     if not known:
         return skip("no product with NVLink of a known size")
-    bar = profile.nvlink_bar(f"{known[0][1].links} links of at least {known[0][1].gbs:g} GB/s")
+    bar = profile.nvlink.cited(f"{known[0][1].links} links of at least {known[0][1].gbs:g} GB/s")
     if few := [f"GPU {g.index}: {g.total} of {p.links}" for g, p in known if g.total < p.links]:
         return fail(f"too few NVLinks: {'; '.join(few)}", seen=few, bar=bar)
     slow = [(g, min(s for s in g.speeds_gbs.values() if s), p) for g, p in known if any(g.speeds_gbs.values())]
@@ -95,7 +95,7 @@ def errors(nvlink: NvLinks, profile: Interconnect) -> Verdict:
     if not told:
         return skip("nvidia-smi tells no NVLink error counters", "absent")
     limit = profile.nvlink_crc_errors
-    bar = limit.bar(f"no recovery, at most {limit.value:.0f} CRC errors")
+    bar = limit.cited(f"no recovery, at most {limit.value:.0f} CRC errors")
     bad = [
         f"GPU {g.index} {name}: {n}"
         for g in told

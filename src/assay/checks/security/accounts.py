@@ -8,7 +8,7 @@ from assay.checks.verdict import fail, ok, skip, unknown, warn
 from assay.facts.sudo import Sudo
 from assay.facts.users import Users
 from assay.facts.virtualisation import Virtualisation
-from assay.model import Bar, Missing, Verdict
+from assay.model import Missing, Verdict
 from assay.profiles.access import Access
 
 
@@ -99,7 +99,7 @@ def root_groups(users: Users, sudo: Sudo | Missing, place: Virtualisation | Miss
         return unknown(
             f"root through a group: {some(found)}; whether they are administrators is in sudoers", "too-little"
         )
-    return warn(f"root through a group: {some(found)}", seen=found, bar=Bar("administrators", bars.root_groups.source))
+    return warn(f"root through a group: {some(found)}", seen=found, bar=bars.root_groups.cited("administrators"))
 
 
 def _admins(sudo: Sudo | Missing) -> frozenset[str]:

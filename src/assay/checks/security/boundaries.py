@@ -8,7 +8,7 @@ from assay.checks.verdict import ok, skip, unknown, warn
 from assay.facts.cpu_security import CpuSecurity, KernelHardening, vulnerability_state
 from assay.facts.stat import PathState
 from assay.facts.virtualisation import Virtualisation
-from assay.model import Bar, Missing, Verdict
+from assay.model import Missing, Verdict
 from assay.profiles.access import Access
 
 _OPEN = frozenset({"vulnerable", "partly"})
@@ -95,7 +95,7 @@ def hardening(kernel: KernelHardening, place: Virtualisation | Missing, bars: Ac
     if not known:
         return unknown("none of the settings was readable", "too-little")
     seen = {"sysctls": kernel.sysctls, "lsm": kernel.lsm, "lockdown": kernel.lockdown, "boot": kernel.secure_boot}
-    bar = Bar("what distributions ship", bars.sysctls[0].source)
+    bar = bars.sysctls[0].cited("what distributions ship")
     if weak:
         return warn("; ".join(weak), seen=seen, bar=bar)
     return ok(f"{len(known)} settings as distributions ship them", seen=seen, bar=bar)

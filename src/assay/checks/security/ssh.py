@@ -6,7 +6,7 @@ from assay.checks.place import some
 from assay.checks.registry import check
 from assay.checks.verdict import fail, ok, skip, unknown, warn
 from assay.facts.sshd import Sshd
-from assay.model import Bar, Verdict
+from assay.model import Verdict
 from assay.profiles.access import Access
 
 _KEY_ONLY = frozenset({"prohibit-password", "without-password", "forced-commands-only"})
@@ -122,32 +122,9 @@ def algorithms(sshd: Sshd, bars: Access) -> Verdict:
     broken = sorted(words & bars.broken_algorithms.names)
     if "1" in (sshd.one("protocol") or "").split(","):
         broken.insert(0, "protocol 1")
-    bar = Bar("none of the withdrawn algorithms", bars.broken_algorithms.source)
+    bar = bars.broken_algorithms.cited("none of the withdrawn algorithms")
     if broken:
         return warn(f"offers {some(broken)}", seen=broken, bar=bar)
     if unsure := _uncertain(sshd):
         return unsure
     return ok("no withdrawn algorithm" if words - {""} else "OpenSSH's own lists, unchanged", bar=bar)
-
-
-@check(
-    "ssh.auth-tries",
-    category="security",
-    severity="low",
-    criteria=("orch-sane-defaults",),
-    why="Many tries per connection make guessing passwords cheap.",
-    fix=f"Set `MaxAuthTries 6` or less in sshd_config, {_RELOAD}.",
-    refs=("sshd_config(5)",),
-)
-def auth_tries(sshd: Sshd, bars: Access) -> Verdict:
-    """Warns when MaxAuthTries is above OpenSSH's own default."""
-    limit = bars.max_auth_tries
-    value = sshd.one("maxauthtries") or str(limit.value)
-    if unsure := _uncertain(sshd):
-        return unsure
-    if not value.isdecimal():
-        return unknown(f"MaxAuthTries is {value!r}", seen=value)
-    bar = Bar(str(limit.value), limit.source)
-    if int(value) > limit.value:
-        return warn(f"{value} tries per connection", seen=int(value), expected=limit.value, bar=bar)
-    return ok(f"{value} tries per connection", seen=int(value), bar=bar)
