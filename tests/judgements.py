@@ -8,12 +8,13 @@ from assay.audit.judgement import Judgement, counts, coverage
 from assay.model import Finding, Status
 
 EVIDENCE = "ab" * 32
+"""A whole id; findings hold its beginning."""
 
 
 def finding(status: Status = Status.FAIL, **changes: Any) -> Finding:
     fields: dict[str, Any] = {
         "check": "os.release.uniform", "category": "orchestration", "criteria": (), "subject": "n1", "nodes": 1,
-        "status": status, "severity": "medium", "message": "what was seen", "evidence": (EVIDENCE,), "fix": "do this",
+        "status": status, "severity": "medium", "message": "what was seen", "evidence": (EVIDENCE[:16],), "fix": "do this",
     }  # fmt: skip
     return Finding(**(fields | changes))
 

@@ -22,6 +22,8 @@ from assay.profiles.method import Method
 from assay.run import chain
 from assay.run.store import Run, write_whole
 
+SHORT_ID = 16
+"""Hexadecimal digits of an evidence id in findings: unique in a run, and every verb takes them."""
 _EVERYTHING = Selection()
 
 
@@ -88,7 +90,7 @@ def facts_of(node: str, answers: Iterable[tuple[str, RawFact]], known: Mapping[s
     for probe, (evidence, raw) in newest.items():
         if source := known.get(probe):
             facts[source.fact] = parse(source, raw)
-            ids[source.fact] = evidence
+            ids[source.fact] = evidence[:SHORT_ID]
     return NodeFacts(node, facts, ids)
 
 

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
+from assay.audit.judge import SHORT_ID
 from assay.audit.judgement import Judgement
 from assay.checks.registry import Check, checks
 from assay.model import CATEGORIES, Category, Finding, RawFact, Status
@@ -21,9 +22,9 @@ from assay.report.words import GLYPHS, answered, plural, request_text, tally, wh
 from assay.run.store import Run
 
 _BACKTICKS = re.compile(r"`([^`]+)`")
-_LOUD_BYTES = 3000
-_QUIET_BYTES = 500
-_PIECES = 120
+_LOUD_BYTES = 2500
+_QUIET_BYTES = 400
+_BUDGET_BYTES = 100_000
 _REFUSED = ("denied", "not-asked")
 _LOUD = (Status.FAIL, Status.ERROR, Status.UNKNOWN, Status.WARN)
 
@@ -51,12 +52,18 @@ class Chapter(Struct, frozen=True):
 
 
 def excerpts(run: Run, judgement: Judgement) -> list[Excerpt]:
-    """The evidence behind the findings, loud ones first and longer, at most 120 pieces."""
+    """The evidence behind the findings, loud ones first and longer, until the page is full."""
     loud = dict.fromkeys(e for f in judgement.findings if f.status in _LOUD for e in f.evidence[:4])
     quiet = dict.fromkeys(e for f in judgement.findings for e in f.evidence[:1])
-    chosen = [*loud, *(e for e in quiet if e not in loud)][:_PIECES]
-    pairs = (pair for e in chosen for pair in run.evidence(run.index.find(e)[:1]))
-    return [_excerpt(e, raw, _LOUD_BYTES if e in loud else _QUIET_BYTES) for e, raw in pairs]
+    made: list[Excerpt] = []
+    room = _BUDGET_BYTES
+    for short in [*loud, *(e for e in quiet if e not in loud)]:
+        for evidence, raw in run.evidence(run.index.find(short)[:1]):
+            made.append(_excerpt(evidence, raw, min(_LOUD_BYTES if short in loud else _QUIET_BYTES, room)))
+            room -= len(made[-1].text)
+        if room <= 0:
+            break
+    return made
 
 
 def _excerpt(evidence: str, raw: RawFact, limit: int) -> Excerpt:
@@ -117,7 +124,7 @@ def render(judgement: Judgement, evidence: list[Excerpt]) -> str:
         first=[f for f in judgement.findings if f.status in (Status.FAIL, Status.WARN)],
         unsure=list(by_cause(f for f in judgement.findings if f.status in (Status.UNKNOWN, Status.ERROR))),
         evidence=evidence,
-        have={e.id for e in evidence},
+        have={e.id[:SHORT_ID] for e in evidence},
         known=_known(judgement.findings),
         glyph={s.value: g for s, g in GLYPHS.items()},
         tally=tally(judgement),
