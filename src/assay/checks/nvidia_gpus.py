@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from assay.checks.verdict import some
 from assay.facts.nvidia import NvidiaGpu, NvidiaSmi
-
-_SHOWN = 4
 
 
 def where(gpus: Iterable[NvidiaGpu], smi: NvidiaSmi) -> str:
@@ -14,13 +13,7 @@ def where(gpus: Iterable[NvidiaGpu], smi: NvidiaSmi) -> str:
     names = [gpu.pci or gpu.name or "?" for gpu in gpus]
     if len(names) == len(smi.gpus):
         return f"all {len(names)} GPUs" if len(names) > 1 else "the GPU"
-    return shown(names)
-
-
-def shown(texts: list[str]) -> str:
-    """The first few of a list and how many more there are."""
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
+    return some(names)
 
 
 def told(smi: NvidiaSmi, text: Callable[[NvidiaGpu], str | None]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from assay.checks.verdict import skip
 from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
@@ -14,10 +12,3 @@ def not_the_host(place: Virtualisation | Missing, what: str) -> Verdict | None:
     if isinstance(place, Missing) or not place.container:
         return None
     return skip(f"read in a container ({place.container_kind}), which does not show the host's {what}")
-
-
-def some(names: Iterable[str], limit: int = 4) -> str:
-    """The first few of many names, for a message."""
-    words = list(names)
-    more = f" and {len(words) - limit} more" if len(words) > limit else ""
-    return ", ".join(words[:limit]) + more

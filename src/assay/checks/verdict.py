@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from assay.model import Bar, Missing, Status, Verdict
@@ -42,3 +43,10 @@ def unknown(
 def missing(gap: Missing) -> Verdict:
     """What follows from a fact that is not there."""
     return Verdict(gap.status, gap.reason, gap.kind)
+
+
+def some(names: Iterable[object], limit: int = 4) -> str:
+    """The first few of many names, and how many more there are."""
+    words = list(map(str, names))
+    more = f" and {len(words) - limit} more" if len(words) > limit else ""
+    return ", ".join(words[:limit]) + more

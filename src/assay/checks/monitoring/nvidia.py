@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from assay.checks.nvidia_gpus import shown
 from assay.checks.registry import check
-from assay.checks.verdict import ok, skip, unknown, warn
+from assay.checks.verdict import ok, skip, some, unknown, warn
 from assay.facts.nvidia import NvidiaDriver, NvidiaGpu, NvidiaSmi
 from assay.model import Verdict
 from assay.profiles.nvidia import NvidiaBars, idle_watts
@@ -48,7 +47,7 @@ def idle_power(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
         return skip("no idle ceiling is published for these GPUs" if idle else "no idle GPU that reports its power")
     bar = bars.idle.cited(f"<= {max(watts for _, watts in judged):g} W")
     if bad := [f"{gpu.pci}: {gpu.drawn_w:.0f} W" for gpu, watts in judged if (gpu.drawn_w or 0) > watts]:
-        return warn(f"idle GPUs above {bar.value[3:]}: {shown(bad)}", seen=bad, bar=bar)
+        return warn(f"idle GPUs above {bar.value[3:]}: {some(bad)}", seen=bad, bar=bar)
     return ok(f"{len(judged)} idle GPUs within the ceiling", seen=max(gpu.drawn_w or 0 for gpu, _ in judged), bar=bar)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia_nvlink import NvLinks
 from assay.facts.nvidia_topo import NvidiaTopology
 from assay.facts.virtualisation import Virtualisation
@@ -29,7 +29,7 @@ def pairs(topology: NvidiaTopology, nvlink: NvLinks, profile: Interconnect) -> V
     codes = {(a, b): code for a in gpus for b, code in topology.links.get(a, {}).items() if b in gpus and a != b}
     bad = sorted({f"{min(pair)}-{max(pair)} {code}" for pair, code in codes.items() if not code.startswith("NV")})
     if bad:
-        return fail(f"{len(bad)} GPU pairs without NVLink: {', '.join(bad[:4])}", seen=bad[:16])
+        return fail(f"{len(bad)} GPU pairs without NVLink: {some(bad)}", seen=bad[:16])
     widths = sorted(set(codes.values()))
     if len(widths) > 1:
         return fail(f"GPU pairs of different NVLink width: {', '.join(widths)}", seen=widths)
@@ -69,7 +69,7 @@ def nics(topology: NvidiaTopology, nvlink: NvLinks | Missing, machine: Virtualis
     if far and isinstance(machine, Virtualisation) and machine.machine == "vm":
         return unknown("a virtual machine hides how near the NICs are", "too-little", seen=far)
     if far:
-        return warn(f"no NIC near {', '.join(far)}", seen=far, expected="PIX or PXB")
+        return warn(f"no NIC near {some(far, 8)}", seen=far, expected="PIX or PXB")
     if not topology.complete:
         return unknown("nvidia-smi topo -m is cut off", "too-little")
     return ok(f"each of {len(rows)} GPUs has a NIC nearby")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from assay.checks.networking.rdma import some
 from assay.checks.networking.rdma_health import flap_verdict
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, warn
+from assay.checks.verdict import fail, ok, skip, some, warn
 from assay.facts.netdev import NetDevice, NetDevices
 from assay.model import Verdict
 from assay.profiles.network import Network

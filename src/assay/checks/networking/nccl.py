@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from assay.checks.networking.rdma import fabric_of, some
+from assay.checks.networking.rdma import fabric_of
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevices
 from assay.facts.nccl import NcclSetup

@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from itertools import chain
 
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.pci import PciDevice, PciTree, links_to_root, switch_path
 from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
 from assay.profiles.network import Network
 
-_SHOWN = 6
-
 
 def _guest(machine: Virtualisation | Missing) -> bool:
     return isinstance(machine, Virtualisation) and machine.machine == "vm"
-
-
-def _some(items: list[str]) -> str:
-    return ", ".join(items[:_SHOWN]) + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
 def _wide_nics(tree: PciTree, lanes: float) -> list[str]:
@@ -77,8 +71,8 @@ def _acs_verdict(bits: dict[str, tuple[str, ...]], bars: Network) -> Verdict:
         return ok(f"no redirection on the {len(bits)} bridges between GPUs and NICs", seen=len(bits))
     translated = [b for b in on if "DirectTrans" in bits[b]]
     if len(translated) == len(on):
-        return warn(f"ACS redirects all but translated (ATS) requests on {_some(on)}", seen=on, expected=[])
-    return fail(f"ACS redirects GPU-NIC traffic on {_some(on)}", seen=on, expected=[])
+        return warn(f"ACS redirects all but translated (ATS) requests on {some(on)}", seen=on, expected=[])
+    return fail(f"ACS redirects GPU-NIC traffic on {some(on)}", seen=on, expected=[])
 
 
 def _ends(tree: PciTree, lanes: float) -> Iterator[tuple[str, str, PciDevice, PciDevice]]:
@@ -117,7 +111,7 @@ def width(tree: PciTree, machine: Virtualisation | Missing, bars: Network) -> Ve
         if low.width < (most := min(low.max_width, high.max_width)):
             narrow.append(f"{sort} {address} x{low.width} of x{most}")
     if narrow:
-        return fail(f"narrow PCIe links: {_some(narrow)}", seen=narrow)
+        return fail(f"narrow PCIe links: {some(narrow)}", seen=narrow)
     if not judged:
         return skip("no PCIe link of a GPU or wide NIC whose two ends are both visible")
     return ok(f"{judged} links of GPUs and NICs have their full width", seen=judged)
@@ -130,7 +124,7 @@ def _siblings(tree: PciTree) -> Verdict:
         best[d.vendor, d.device] = max(best.get((d.vendor, d.device), 0), d.width or 0)
     narrow = [f"{a} x{d.width}" for a, d in devices if (d.width or 0) < best[d.vendor, d.device]]
     if narrow:
-        return warn(f"narrower than others of the same model: {_some(narrow)}", seen=narrow)
+        return warn(f"narrower than others of the same model: {some(narrow)}", seen=narrow)
     return ok("all GPUs and NICs of one model have the same width") if devices else skip("no PCIe link is visible")
 
 
@@ -155,7 +149,7 @@ def speed(tree: PciTree, machine: Virtualisation | Missing, bars: Network) -> Ve
         if low.speed_gts < most:
             slow.append(f"{address} {low.speed_gts:g} of {most:g} GT/s")
     if slow:
-        return fail(f"slow PCIe links of NICs: {_some(slow)}", seen=slow)
+        return fail(f"slow PCIe links of NICs: {some(slow)}", seen=slow)
     return ok(f"{judged} NIC links at full speed", seen=judged) if judged else skip("no wide NIC with a visible link")
 
 
@@ -173,12 +167,12 @@ def errors(tree: PciTree, bars: Network) -> Verdict:
     if not counted:
         return skip("the kernel keeps no AER counters of GPUs, NICs and ports", "absent")
     if fatal := [a for a, n in counted.items() if n.get("fatal")]:
-        return fail(f"fatal PCIe errors on {_some(fatal)}", seen=fatal)
+        return fail(f"fatal PCIe errors on {some(fatal)}", seen=fatal)
     if nonfatal := [a for a, n in counted.items() if n.get("nonfatal")]:
-        return warn(f"non-fatal PCIe errors on {_some(nonfatal)}", seen=nonfatal)
+        return warn(f"non-fatal PCIe errors on {some(nonfatal)}", seen=nonfatal)
     if tree.uptime_s is None:
         return unknown("without the uptime a count of corrected errors is no rate", "too-little")
     limit = bars.correctable_per_minute.value * max(tree.uptime_s / 60, 1)
     if noisy := [a for a, n in counted.items() if n.get("correctable", 0) > limit]:
-        return warn(f"corrected PCIe errors at a high rate on {_some(noisy)}", bar=bars.correctable_per_minute.bar())
+        return warn(f"corrected PCIe errors at a high rate on {some(noisy)}", bar=bars.correctable_per_minute.bar())
     return ok(f"no PCIe errors of note on {len(counted)} devices")

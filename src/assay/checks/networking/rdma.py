@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.gpu_pci import GpuPciDevices
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, top_rate
@@ -19,7 +19,6 @@ _NAMES = re.compile(
     r"(mlx[45]_\d+|mlx5_bond_\d+|ib[ps]\w+|roce\w+|bnxt_re\d+|bnxt_re_bond\d+|ionic_\d+|efa_\d+|rdmap\w+|irdma\d+|"
     r"mana_\d+|erdma_\d+|hfi1_\d+|opap\w+|rail\w+|rdma\d+)$"
 )
-_SHOWN = 8
 _NONE = "no compute network: no active RDMA port, or a front end only"
 _STATES = frozenset({"ACTIVE", "DOWN", "INIT", "ARMED", "ACTIVE_DEFER"})
 
@@ -27,12 +26,6 @@ _STATES = frozenset({"ACTIVE", "DOWN", "INIT", "ARMED", "ACTIVE_DEFER"})
 def gpus_of(presence: GpuPresence | Missing) -> int:
     """GPUs with a driver; 0 where it could not be told."""
     return 0 if isinstance(presence, Missing) else len(presence.nvidia or presence.amd)
-
-
-def some(items: Iterable[str]) -> str:
-    """At most eight of them in one line."""
-    names = list(items)
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def compute_of(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> tuple[RdmaDevice, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.checks.networking.rdma import compute_of, fabric_of, some
+from assay.checks.networking.rdma import compute_of, fabric_of
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, RdmaPort
 from assay.facts.netdev import NetDevice, NetDevices

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.checks.place import not_the_host, some
+from assay.checks.place import not_the_host
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.os import OsRelease
 from assay.facts.sshd import Sshd
 from assay.facts.sudo import Sudo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.amd_devices import AmdDevices, DeviceFile
 from assay.facts.gpu_pci import GpuPciDevices
 from assay.facts.rocminfo import Rocm
@@ -34,7 +34,7 @@ def module_loaded(pci: GpuPciDevices, devices: AmdDevices | Missing) -> Verdict:
             else fail("amdgpu is not loaded")
         )
     if unbound := [gpu.pci for gpu in own if gpu.driver is None]:
-        return fail(f"amdgpu does not drive {', '.join(unbound)}", seen=unbound)
+        return fail(f"amdgpu does not drive {some(unbound, 8)}", seen=unbound)
     return ok(f"amdgpu {devices.module_version or 'of the kernel'} drives {len(own)} GPUs")
 
 
@@ -57,7 +57,7 @@ def access(devices: AmdDevices) -> Verdict:
     if all(_mode(f) & 0o006 == 0o006 for f in files):
         return ok("every user may use the GPUs")
     if shut := [f.path for f in files if not _for_group(f)]:
-        return warn(f"only root may open {', '.join(shut[:3])}", seen=shut)
+        return warn(f"only root may open {some(shut)}", seen=shut)
     groups = sorted({f.group or str(f.gid) for f in files if _mode(f) & 0o006 != 0o006})
     return ok(f"members of {', '.join(groups)} may use the GPUs", seen=groups)
 
@@ -65,7 +65,7 @@ def access(devices: AmdDevices) -> Verdict:
 def _own_access(kfd: DeviceFile, render: tuple[DeviceFile, ...]) -> Verdict:
     shut = [f"{f.path} ({f.mode} {f.group or f.gid})" for f in (kfd, *render) if not {"r", "w"} <= set(f.access)]
     if shut and (len(shut) == len(render) or shut[0].startswith(kfd.path)):
-        return warn(f"this user may not open {', '.join(shut[:3])}", seen=shut)
+        return warn(f"this user may not open {some(shut)}", seen=shut)
     return ok("this user may use the GPUs")
 
 

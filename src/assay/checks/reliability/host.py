@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.cpu import Cpu, Numa
 from assay.facts.memory import Edac, Memory
 from assay.model import Missing, Verdict
@@ -50,7 +50,7 @@ def ecc(edac: Edac | Missing, memory: Memory | Missing, bar: Host) -> Verdict:
 
 def _where(edac: Edac, *, bad: bool) -> str:
     labels = [d.label for d in edac.dimms if (d.uncorrected if bad else d.corrected)]
-    return f" on {', '.join(labels[:4])}" if labels else ""
+    return f" on {some(labels)}" if labels else ""
 
 
 @check(
@@ -110,8 +110,7 @@ def cpu_offline(cpu: Cpu) -> Verdict:
     count = len(cpu.offline)
     if cpu.smt in ("off", "forceoff") and cpu.present == 2 * count:
         return ok(f"{cpu.online} CPUs in use, their SMT siblings switched off", seen=cpu.online)
-    first = ", ".join(map(str, cpu.offline[:8])) + (", ..." if count > 8 else "")
-    return warn(f"{count} of {cpu.present} CPUs offline: {first}", seen=count)
+    return warn(f"{count} of {cpu.present} CPUs offline: {some(cpu.offline, 8)}", seen=count)
 
 
 @check(

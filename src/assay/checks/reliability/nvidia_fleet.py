@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from assay.checks.nvidia_gpus import shown
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import ok, skip, warn
+from assay.checks.verdict import ok, skip, some, warn
 from assay.facts.nvidia import NvidiaDriver, NvidiaSmi
 from assay.model import Verdict
 
@@ -16,7 +15,7 @@ def _kinds(values: Mapping[str, str]) -> list[str]:
     """Values by number of nodes, the rare ones with the names of their nodes."""
     counted = Counter(values.values()).most_common()
     return [
-        f"{value} on {number} nodes" if i == 0 else f"{value} on {shown([n for n, v in values.items() if v == value])}"
+        f"{value} on {number} nodes" if i == 0 else f"{value} on {some([n for n, v in values.items() if v == value])}"
         for i, (value, number) in enumerate(counted)
     ]
 
@@ -34,7 +33,7 @@ def driver_uniform(drivers: Fleet[NvidiaDriver]) -> Verdict:
     kinds = {node: f"{d.version or '?'}{' open' if d.open else ''}" for node, d in drivers.items()}
     if len(set(kinds.values())) > 1:
         texts = _kinds(kinds)
-        return warn(f"different drivers: {shown(texts)}", seen=texts)
+        return warn(f"different drivers: {some(texts)}", seen=texts)
     return ok(f"driver {next(iter(kinds.values()))} on {len(kinds)} nodes")
 
 
@@ -59,7 +58,7 @@ def vbios_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
         f"{product}: {'; '.join(_kinds(found))}" for product, found in images.items() if len(set(found.values())) > 1
     ]
     if texts:
-        return warn(f"different VBIOS: {shown(texts)}", seen=texts)
+        return warn(f"different VBIOS: {some(texts)}", seen=texts)
     return ok(f"one VBIOS per product on {len(fleet)} nodes")
 
 
@@ -84,5 +83,5 @@ def count_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
         f"{product}: {'; '.join(_kinds(found))}" for product, found in counts.items() if len(set(found.values())) > 1
     ]
     if texts:
-        return warn(f"different numbers of GPUs: {shown(texts)}", seen=texts)
+        return warn(f"different numbers of GPUs: {some(texts)}", seen=texts)
     return ok(f"the same number of GPUs per product on {len(fleet)} nodes")

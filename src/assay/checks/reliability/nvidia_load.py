@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from assay.checks.nvidia_gpus import shown, told, where
+from assay.checks.nvidia_gpus import told, where
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia import NvidiaGpu, NvidiaSmi
 from assay.model import Verdict
 from assay.profiles.nvidia import NvidiaBars, idle_watts
@@ -72,9 +72,9 @@ def temperature(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     most = bars.thermal_margin_c
     bar = most.bar(" C below the slowdown temperature", "> ")
     if bad := [f"{gpu.pci}: {-left:g} C above" for gpu, left in readings if left <= 0]:
-        return fail(f"at or above the slowdown temperature: {shown(bad)}", seen=bad, bar=bar)
+        return fail(f"at or above the slowdown temperature: {some(bad)}", seen=bad, bar=bar)
     if bad := [f"{gpu.pci}: {left:g} C below" for gpu, left in readings if left <= most.value]:
-        return warn(f"close to the slowdown temperature: {shown(bad)}", seen=bad, bar=bar)
+        return warn(f"close to the slowdown temperature: {some(bad)}", seen=bad, bar=bar)
     return ok("well below the slowdown temperature", seen=min(left for _, left in readings), bar=bar)
 
 
@@ -111,12 +111,12 @@ def pcie_link(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     narrow = [g for g in known if (g.pcie_width or 0) < (g.pcie_width_max or 0)]
     if narrow and (len(known) == 1 or len({g.pcie_width for g in known}) > 1):
         texts = [f"{g.pci}: x{g.pcie_width} of x{g.pcie_width_max}" for g in narrow]
-        return fail(f"narrow PCIe links: {shown(texts)}", seen=texts)
+        return fail(f"narrow PCIe links: {some(texts)}", seen=texts)
     slow = [
         f"{g.pci}: generation {g.pcie_gen} of {g.pcie_gen_max}" for g in known if _slow(g, bars.busy_util_pct.value)
     ]
     if slow:
-        return fail(f"slow PCIe links under load: {shown(slow)}", seen=slow)
+        return fail(f"slow PCIe links under load: {some(slow)}", seen=slow)
     if narrow:
         return warn(
             f"all links run at x{narrow[0].pcie_width} of x{narrow[0].pcie_width_max}", seen=narrow[0].pcie_width
@@ -149,7 +149,7 @@ def pcie_replays(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     most, usual = bars.pcie_replays, median(number for _, number in counts)
     bar = most.bar(" and ten times the median", "<= ")
     if bad := [f"{gpu.pci}: {number}" for gpu, number in counts if number > most.value and number > 10 * usual]:
-        return warn(f"many PCIe replays: {shown(bad)}", seen=bad, bar=bar)
+        return warn(f"many PCIe replays: {some(bad)}", seen=bad, bar=bar)
     return ok("few PCIe replays", seen=max(number for _, number in counts), bar=bar)
 
 
@@ -196,7 +196,7 @@ def processes(smi: NvidiaSmi) -> Verdict:
     busy = told(smi, _holders)
     if busy:
         names = sorted({p.name.rsplit("/", 1)[-1][:40] for gpu in smi.gpus for p in gpu.processes or () if p.name})
-        return warn(f"{len(busy)} of {len(smi.gpus)} GPUs are in use: {shown(names) or 'unnamed'}", seen=busy)
+        return warn(f"{len(busy)} of {len(smi.gpus)} GPUs are in use: {some(names) or 'unnamed'}", seen=busy)
     return ok("no process holds a GPU")
 
 

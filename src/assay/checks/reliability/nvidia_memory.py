@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.checks.nvidia_gpus import shown, told, where
+from assay.checks.nvidia_gpus import told, where
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia import NvidiaGpu, NvidiaSmi
 from assay.model import Verdict
 from assay.profiles.nvidia import NvidiaBars
@@ -48,7 +48,7 @@ def uncorrectable(smi: NvidiaSmi) -> Verdict:
     if bad := [gpu for gpu in smi.gpus if any(mig.sram_uncorrectable for mig in gpu.mig_devices)]:
         return fail(f"uncorrectable SRAM errors in MIG devices of {where(bad, smi)}", seen=[gpu.pci for gpu in bad])
     if fresh := told(smi, _uncorrectable):
-        return fail(f"uncorrectable ECC errors since the last reset: {shown(fresh)}", seen=fresh)
+        return fail(f"uncorrectable ECC errors since the last reset: {some(fresh)}", seen=fresh)
     if not known:
         return unknown("no ECC counters although ECC is on", "too-little") if _any_ecc(smi) else skip("no GPU with ECC")
     old = [n for gpu in known if gpu.ecc_aggregate and (n := gpu.ecc_aggregate.uncorrectable)]
@@ -90,7 +90,7 @@ def correctable(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
         return unknown("no ECC counters although ECC is on", "too-little") if _any_ecc(smi) else skip("no GPU with ECC")
     bar = bars.ecc_bar()
     if bad := [f"{gpu.pci}: {number} {name}" for gpu, name, number, most in counts if number > most.value]:
-        return warn(f"many corrected ECC errors: {shown(bad)}", seen=bad, bar=bar)
+        return warn(f"many corrected ECC errors: {some(bad)}", seen=bad, bar=bar)
     return ok("few corrected ECC errors", seen=max(number for _, _, number, _ in counts), bar=bar)
 
 
@@ -108,9 +108,9 @@ def remapped_rows(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     if not known:
         return skip("no GPU reports remapped rows (GPU without HBM remapping, or MIG is on)")
     if bad := told(smi, lambda gpu: _lasting(gpu, bars.remapped_fail.value)):
-        return fail(f"row remapping: {shown(bad)}", seen=bad, bar=bars.remapped_fail.bar(sign="< "))
+        return fail(f"row remapping: {some(bad)}", seen=bad, bar=bars.remapped_fail.bar(sign="< "))
     if bad := told(smi, lambda gpu: _passing(gpu, bars.remapped_warn.value)):
-        return warn(f"row remapping: {shown(bad)}", seen=bad, bar=bars.remapped_warn.bar(sign="< "))
+        return warn(f"row remapping: {some(bad)}", seen=bad, bar=bars.remapped_warn.bar(sign="< "))
     if any(rows.failure is None or rows.pending is None for rows in known):
         return unknown("the state of row remapping is not told", "too-little")
     return ok(f"no row remapping is pending or failed on {len(known)} GPUs")
@@ -148,11 +148,11 @@ def retired_pages(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     if not known:
         return skip("no GPU that retires pages")
     if bad := told(smi, lambda gpu: _pages(gpu, bars.retired_fail.value)):
-        return fail(f"retired memory pages: {shown(bad)}", seen=bad, bar=bars.retired_fail.bar(sign="< "))
+        return fail(f"retired memory pages: {some(bad)}", seen=bad, bar=bars.retired_fail.bar(sign="< "))
     if waiting := [gpu for gpu in known if gpu.retired_pending]:
         return warn(f"page retirement is pending on {where(waiting, smi)}", seen=[gpu.pci for gpu in waiting])
     if bad := told(smi, lambda gpu: _pages(gpu, bars.retired_warn.value)):
-        return warn(f"retired memory pages: {shown(bad)}", seen=bad, bar=bars.retired_warn.bar(sign="< "))
+        return warn(f"retired memory pages: {some(bad)}", seen=bad, bar=bars.retired_warn.bar(sign="< "))
     return ok(f"few retired pages on {len(known)} GPUs", bar=bars.retired_warn.bar(sign="< "))
 
 
@@ -172,9 +172,9 @@ def _pages(gpu: NvidiaGpu, most: float) -> str | None:
 def recovery_action(smi: NvidiaSmi) -> Verdict:
     """Fails when the driver asks for a recovery action; warns when a repair or a reset is only recommended."""
     if bad := told(smi, _demand):
-        return fail(f"the driver asks for: {shown(bad)}", seen=bad)
+        return fail(f"the driver asks for: {some(bad)}", seen=bad)
     if bad := told(smi, _advice):
-        return warn(f"the driver recommends: {shown(bad)}", seen=bad)
+        return warn(f"the driver recommends: {some(bad)}", seen=bad)
     known = [gpu for gpu in smi.gpus if gpu.recovery_action or gpu.reset_required is not None]
     if not known:
         return skip("this driver names no recovery action")

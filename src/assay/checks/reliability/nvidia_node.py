@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from assay.checks.nvidia_gpus import shown, told, where
+from assay.checks.nvidia_gpus import told, where
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia import Fabric, NvidiaGpu, NvidiaSmi
 from assay.model import Verdict
 
@@ -32,11 +32,11 @@ def alike(smi: NvidiaSmi) -> Verdict:
         return unknown("nvidia-smi gives no product names", "too-little")
     if len(products) > 1:
         kinds = [f"{n} x {name} with {mib or 0:.0f} MiB" for (name, mib), n in products.most_common()]
-        return fail(f"different GPUs: {shown(kinds)}", seen=kinds)
+        return fail(f"different GPUs: {some(kinds)}", seen=kinds)
     images = Counter(gpu.vbios for gpu in smi.gpus if gpu.vbios)
     if len(images) > 1:
         kinds = [f"{n} x {name}" for name, n in images.most_common()]
-        return warn(f"different VBIOS: {shown(kinds)}", seen=kinds)
+        return warn(f"different VBIOS: {some(kinds)}", seen=kinds)
     return ok(f"{len(smi.gpus)} GPUs alike: {next(iter(products))[0]}", seen=sorted(images))
 
 
@@ -57,15 +57,15 @@ def fabric(smi: NvidiaSmi) -> Verdict:
     if not joined:
         return skip("no NVLink fabric is reported")
     if bad := [f"{gpu.pci}: {text}" for gpu, one in joined if (text := _broken(one))]:
-        return fail(f"NVLink fabric: {shown(bad)}", seen=bad)
+        return fail(f"NVLink fabric: {some(bad)}", seen=bad)
     cliques = {(one.cluster_uuid, one.clique_id) for _, one in joined}
     if len(joined) < len(smi.gpus) or len(cliques) > 1:
         text = f"{len(joined)} of {len(smi.gpus)} GPUs registered in {len(cliques)} cliques"
         return fail(f"NVLink fabric: {text}", seen=sorted(map(str, cliques)))
     if weak := [gpu.pci for gpu, one in joined if one.health == "Limited Capacity"]:
-        return warn(f"NVLink fabric: limited capacity on {shown(weak)}", seen=weak)
+        return warn(f"NVLink fabric: limited capacity on {some(weak)}", seen=weak)
     if strange := sorted({text for _, one in joined if (text := _strange(one))}):
-        return unknown(f"NVLink fabric: unfamiliar {shown(strange)}", seen=strange)
+        return unknown(f"NVLink fabric: unfamiliar {some(strange)}", seen=strange)
     return ok(f"{len(joined)} GPUs registered in the NVLink fabric")
 
 
@@ -165,11 +165,11 @@ def power_limit(smi: NvidiaSmi) -> Verdict:
         return skip("no GPU reports a power limit")
     if low := [gpu for gpu in known if gpu.power_default_w and (gpu.power_limit_w or 0) < gpu.power_default_w - 0.5]:
         limits = sorted({f"{gpu.power_limit_w:g} of {gpu.power_default_w:g} W" for gpu in low})
-        return warn(f"lowered power limit ({shown(limits)}) on {where(low, smi)}", seen=limits)
+        return warn(f"lowered power limit ({some(limits)}) on {where(low, smi)}", seen=limits)
     limits = sorted({f"{gpu.name} {gpu.power_limit_w:g} W" for gpu in known})
     if len(limits) > len({gpu.name for gpu in known}):
-        return warn(f"different power limits: {shown(limits)}", seen=limits)
-    return ok(f"default power limits: {shown(limits)}", seen=limits)
+        return warn(f"different power limits: {some(limits)}", seen=limits)
+    return ok(f"default power limits: {some(limits)}", seen=limits)
 
 
 @check(
@@ -185,7 +185,7 @@ def application_clocks(smi: NvidiaSmi) -> Verdict:
     if not any(gpu.app_graphics_mhz is not None and gpu.app_default_graphics_mhz is not None for gpu in smi.gpus):
         return skip("this driver has no application clocks")
     if low := told(smi, _reduced):
-        return warn(f"application clocks below the default: {shown(low)}", seen=low)
+        return warn(f"application clocks below the default: {some(low)}", seen=low)
     return ok("application clocks at their defaults")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.checks.nvidia_gpus import shown, where
+from assay.checks.nvidia_gpus import where
 from assay.checks.registry import check
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.gpu_pci import GpuPciDevices, PciGpu
 from assay.facts.nvidia import NvidiaDevices, NvidiaDriver, NvidiaSmi
 from assay.facts.nvidia_errors import smi_failure
@@ -34,7 +34,7 @@ def responds(smi: NvidiaSmi | Missing, pci: GpuPciDevices | Missing, devices: Nv
     if isinstance(smi, Missing):
         return _no_answer(smi, pci, devices, len(own))
     if dead := [gpu.pci for gpu in own if gpu.gone]:
-        return fail(f"off the bus: {shown(dead)}", seen=dead)
+        return fail(f"off the bus: {some(dead)}", seen=dead)
     if bad := [gpu for gpu in smi.gpus if gpu.lost or gpu.needs_reset]:
         return fail(f"lost, or waiting for a reset: {where(bad, smi)}", seen=[gpu.pci for gpu in bad])
     if smi.failure and smi.failure.state != "inforom_corrupted":
@@ -80,7 +80,7 @@ def driver_loaded(pci: GpuPciDevices, driver: NvidiaDriver | Missing) -> Verdict
     if not unbound:
         return ok(f"{len(own)} GPUs bound to the driver")
     if len(unbound) < len(own):
-        return fail(f"{len(unbound)} of {len(own)} GPUs have no driver: {shown(unbound)}", seen=unbound)
+        return fail(f"{len(unbound)} of {len(own)} GPUs have no driver: {some(unbound)}", seen=unbound)
     if isinstance(driver, NvidiaDriver):
         return fail(f"the driver {driver.version or ''} is loaded but holds none of {len(own)} GPUs", seen=unbound)
     if driver.kind == "absent":
@@ -117,7 +117,7 @@ def count(
     unbound = {gpu.pci for gpu in _own(pci) if gpu.driver is None}
     absent = sorted((bus & (allowed | unbound) if allowed else bus) - seen)
     if absent:
-        return fail(f"nvidia-smi shows {len(seen)} of {len(seen) + len(absent)} GPUs, not {shown(absent)}", seen=absent)
+        return fail(f"nvidia-smi shows {len(seen)} of {len(seen) + len(absent)} GPUs, not {some(absent)}", seen=absent)
     if bus - seen:
         return ok(f"{len(seen)} GPUs visible here, the node has {len(bus | seen)}", seen=len(seen))
     names = {gpu.name or "" for gpu in smi.gpus}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, warn
+from assay.checks.verdict import fail, ok, some, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.systemd import SystemdUnits
 from assay.model import Missing, Verdict
@@ -27,14 +27,9 @@ def failed(units: SystemdUnits, gpus: GpuPresence | Missing, bar: Monitoring) ->
         return ok(f"no failed unit among {len(units.services)} services")
     switches = isinstance(gpus, GpuPresence) and bool(gpus.nvswitches)
     vital = [n for n in names if _stem(n) in bar.units.vital and (switches or _stem(n) not in bar.units.needs_nvswitch)]
-    words = _listed(vital + [n for n in names if n not in vital])
+    words = some((n.removesuffix(".service") for n in vital + [n for n in names if n not in vital]), 6)
     return fail(f"failed: {words}", seen=names) if vital else warn(f"failed: {words}", seen=names)
 
 
 def _stem(unit: str) -> str:
     return unit.rsplit(".", 1)[0].split("@", 1)[0]
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return ", ".join(n.removesuffix(".service") for n in names[:6]) + more

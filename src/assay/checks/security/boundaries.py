@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.checks.place import not_the_host, some
+from assay.checks.place import not_the_host
 from assay.checks.registry import check
-from assay.checks.verdict import ok, skip, unknown, warn
+from assay.checks.verdict import ok, skip, some, unknown, warn
 from assay.facts.cpu_security import CpuSecurity, KernelHardening, vulnerability_state
 from assay.facts.stat import PathState
 from assay.facts.virtualisation import Virtualisation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.checks.place import not_the_host, some
+from assay.checks.place import not_the_host
 from assay.checks.registry import check
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.docker import DockerEngine, DockerHost
 from assay.facts.stat import path_states
 from assay.facts.virtualisation import Virtualisation

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from assay.checks.registry import When
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.checks.versions import ORDERS, Key, Version, version as dotted_version
 from assay.model import WORST_FIRST, Bar, Verdict
 from assay.profiles.minimum_versions import Component, Floor, MinimumVersions, Policy, Published
@@ -122,17 +122,12 @@ def _missed(
     fixed, newest = max(lacks, key=lambda lack: order(lack[0]) or ())
     late = [p for _, p in lacks if not in_grace(p, table.policy, at)]
     names = list(dict.fromkeys(p.name for p in (late or [p for _, p in lacks]) if p.name))
-    said = f"{component.title} {text} lacks {_listed(names)}" if names else f"{component.title} {text} is too old"
+    said = f"{component.title} {text} lacks {some(names, 3)}" if names else f"{component.title} {text} is too old"
     bar = Bar(f">= {fixed}", _source(newest, table))
     if late:
         return fail(f"{said}; fixed in {fixed}", seen=text, expected=f">= {fixed}", bar=bar)
     days = f"published {newest.since}, {table.policy.grace_days} days of grace"
     return warn(f"{said}; fixed in {fixed}, {days}", seen=text, expected=f">= {fixed}", bar=bar)
-
-
-def _listed(names: list[str], shown: int = 3) -> str:
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from assay.checks.registry import When, check
 from assay.checks.security.grading import in_grace
 from assay.checks.security.minimums import CRITERIA
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.checks.versions import Key, debian, dotted, rpm
 from assay.facts.kernel import Kernel
 from assay.facts.packages import Packages
@@ -156,7 +156,7 @@ def newest_runs(kernel: Kernel, packages: Packages | Missing) -> Verdict:
     if pending := _pending(kernel, packages):
         return fail(pending, seen=kernel.release)
     if kernel.reboot_required:
-        return warn(f"a reboot is required for {', '.join(kernel.reboot_packages[:3]) or 'an update'}")
+        return warn(f"a reboot is required for {some(kernel.reboot_packages) or 'an update'}")
     if not kernel.images_visible:
         return skip("no kernel image on disk: a container or a network boot", "absent")
     if kernel.release not in kernel.installed:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.checks.place import not_the_host, some
+from assay.checks.place import not_the_host
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, unknown, warn
+from assay.checks.verdict import fail, ok, some, unknown, warn
 from assay.facts.sockets import Listener, ListeningSockets
 from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from assay.checks.registry import When, check
 from assay.checks.security.grading import EPOCH, day, grade, worst
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.checks.versions import dotted
 from assay.facts.containers import GpuToolkit
 from assay.facts.dcgm import DcgmVersion
@@ -20,7 +20,6 @@ from assay.profiles.minimum_versions import MinimumVersions
 
 CRITERIA = ("sec-component-minimums",)
 YEAR_2000 = EPOCH + 10957
-SHOWN = 3
 
 
 def judged(table: MinimumVersions, name: str, text: str | None, at: When, *, distro: bool = False) -> Verdict:
@@ -242,5 +241,4 @@ def _firmware(table: MinimumVersions, text: str, names: list[str], at: When) -> 
         verdict = unknown(f"ConnectX firmware {text}: not device.train.patch", seen=text)
     else:
         verdict = judged(table, "connectxFirmware", whole, at)
-    which = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    return structs.replace(verdict, message=f"{verdict.message} ({which})")
+    return structs.replace(verdict, message=f"{verdict.message} ({some(names, 3)})")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from assay.checks.place import some
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.sshd import Sshd
 from assay.model import Verdict
 from assay.profiles.access import Access

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.mounts import Mount, Mounts
 from assay.facts.nvme import BlockDevices, DriveTemperature, NvmeDrive, NvmeDrives, NvmeTemperatures
@@ -130,7 +130,7 @@ def read_only(mounts: Mounts, bar: Host) -> Verdict:
     if not disks:
         return skip("no disk file system is mounted")
     if lost := [m.target for m in disks if m.forced_ro]:
-        return fail(f"read-only after an error: {', '.join(lost[:4])}", seen=lost)
+        return fail(f"read-only after an error: {some(lost)}", seen=lost)
     if all(m.forced_ro is None for m in disks):
         return unknown("the mounts do not tell", "too-little")
     root = mounts.at("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, missing, ok, skip, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevices
 from assay.facts.mounts import Mount, Mounts
@@ -22,8 +22,7 @@ def _of(mounts: Mounts, kinds: frozenset[str]) -> list[Mount]:
 
 
 def _names(mounts: list[Mount]) -> str:
-    words = [f"{m.fstype} at {m.target}" for m in mounts[:_SHOWN]]
-    return ", ".join(words) + (f" and {len(mounts) - _SHOWN} more" if len(mounts) > _SHOWN else "")
+    return some(f"{m.fstype} at {m.target}" for m in mounts)
 
 
 def _fast_nfs(mount: Mount) -> bool:
@@ -137,7 +136,7 @@ def lustre_network(mounts: Mounts, rdma: RdmaDevices | Missing) -> Verdict:
         return skip("no active RDMA port")
     slow = [m.target for m in lustre if m.lnets and all(n.startswith("tcp") for n in m.lnets)]
     if slow:
-        return warn(f"{', '.join(slow[:_SHOWN])}: Lustre over TCP", seen=slow)
+        return warn(f"{some(slow)}: Lustre over TCP", seen=slow)
     return ok(f"Lustre over {', '.join(sorted({n for m in lustre for n in m.lnets})) or 'networks not named'}")
 
 
