@@ -75,7 +75,9 @@ def golden_text(verdict: dict[str, object]) -> str:
 def main() -> None:
     """Write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--golden", action="store_true", help="judge the written examples and rewrite tests/examples/*.json")
+    parser.add_argument(
+        "--golden", action="store_true", help="judge the written examples and rewrite tests/examples/*.json"
+    )
     parser.add_argument("names", nargs="*", help="only these examples")
     asked = parser.parse_args()
     for name in asked.names or EXAMPLES:

@@ -14,7 +14,18 @@ from assay.lab.hardware.nvidia_smi import Smi
 from assay.lab.hardware.shapes import SHAPES, Shape
 from assay.lab.hardware.state import State
 from assay.lab.parts import Parts
-from assay.lab.software import accounts, compute, containers, monitoring, nvlink, packages, records, services, storage, system
+from assay.lab.software import (
+    accounts,
+    compute,
+    containers,
+    monitoring,
+    nvlink,
+    packages,
+    records,
+    services,
+    storage,
+    system,
+)
 from assay.lab.software.image import CUDA, DISTRO_CUDA, Image
 from assay.lab.software.services import Service, Socket
 from assay.lab.virtual import Output, Tool, VirtualHost
@@ -67,7 +78,9 @@ def _accelerators(name: str, shape: Shape, state: State, image: Image, found: tu
         return []
     if not monitoring.is_nvidia(shape):
         return [_amd(name, shape, state, found)]
-    kernel = nvidia_kernel.driver(name, shape, state, found, open_module=image.open_module, for_root=image.profiling_for_root)
+    kernel = nvidia_kernel.driver(
+        name, shape, state, found, open_module=image.open_module, for_root=image.profiling_for_root
+    )
     parts = Parts()
     smi = Smi(name, shape, state, found, f"{dt.datetime.fromtimestamp(NOW, dt.timezone.utc):%a %b %d %H:%M:%S %Y}")
     parts.commands["/usr/bin/nvidia-smi"] = _tool(smi.answer)
@@ -110,7 +123,11 @@ def _services(shape: Shape, image: Image) -> Parts:
     if monitoring.is_nvidia(shape):
         units.append(Service(unit="nvidia-persistenced", about="NVIDIA Persistence Daemon", process="nvidia-persiste"))
         if shape.gpu and shape.gpu.links:
-            unit = ("nvidia-imex", "NVIDIA IMEX service", "nvidia-imex") if shape.domain else ("nvidia-fabricmanager", "NVIDIA fabric manager service", "nv-fabricmanage")
+            unit = (
+                ("nvidia-imex", "NVIDIA IMEX service", "nvidia-imex")
+                if shape.domain
+                else ("nvidia-fabricmanager", "NVIDIA fabric manager service", "nv-fabricmanage")
+            )
             units.append(Service(unit=unit[0], about=unit[1], process=unit[2]))
     more, sockets = monitoring.units(shape, image)
     wide = "0.0.0.0"  # noqa: S104 - written, not bound
@@ -137,12 +154,12 @@ def _keep_badly(parts: Parts, image: Image) -> None:
 
 _BAD_STATE = State(
     gpus={1: frozenset({"remap-pending"}), 5: frozenset({"off-bus"})}, rails_down=frozenset({2}), acs=True,
-    driver="535.104.05", cuda="12.2",
+    driver="570.124.06", cuda="12.8",
 )  # fmt: skip
 _BAD_IMAGE = Image(
     kernel="6.8.0-101-generic", kernel_package="6.8.0-101.101", newer_kernel="6.8.0-147-generic", docker="28.2.2",
     containerd="1.7.27", runc="1.1.14", toolkit="1.17.4", dcgm="3.3.5", exporter="3.3.5", open_module=False,
-    nvcc=(DISTRO_CUDA, CUDA), path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", torch="2.6.0",
+    nvcc=(DISTRO_CUDA, CUDA), path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", torch="2.6.0", torch_cuda="12.4",
     profiling_for_root=True, exporters_open=True, synchronised=False, last_suite_days=23.4, nested=True, sudo_for_all=True,
     root_full=True, log_shipper=False, swap_used_mib=5800, peer_memory=False,
 )  # fmt: skip

@@ -18,10 +18,11 @@ class Parts:
     modes: dict[str, str] = field(default_factory=dict)
     commands: dict[str, Tool] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    clock: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: Parts) -> None:
         """Take in another piece; its entries win."""
-        for name in ("files", "links", "modes", "commands", "environment"):
+        for name in ("files", "links", "modes", "commands", "environment", "clock"):
             getattr(self, name).update(getattr(other, name))
 
     def put(self, directory: str, values: Mapping[str, object]) -> None:
@@ -53,7 +54,7 @@ class Parts:
         """The host that these parts make, as one user sees it."""
         return VirtualHost(
             name, self.files, self.links, self.modes, self.commands, self.environment, frozenset(hung),
-            frozenset(denied), uid, frozenset(groups), at,
+            frozenset(denied), self.clock, uid, frozenset(groups), at,
         )  # fmt: skip
 
 

@@ -76,6 +76,7 @@ class Tree:
         while todo:
             part = todo.pop()
             if part in (".", ".."):
+                self._search(done or "/")
                 done = done.rpartition("/")[0] if part == ".." else done
                 continue
             here = f"{done}/{part}"
@@ -91,12 +92,16 @@ class Tree:
                 done = here
         return done or "/"
 
-    def _step(self, directory: str, path: str) -> Mode:
-        """The mode of an entry of `directory`, which must be one that may be searched."""
+    def _search(self, directory: str) -> None:
+        """Raise unless this is a directory that may be searched."""
         if self._modes[directory].kind != "d":
             raise TreeError("ENOTDIR")
         if not self._may(directory, "x"):
             raise TreeError("EACCES")
+
+    def _step(self, directory: str, path: str) -> Mode:
+        """The mode of an entry of `directory`."""
+        self._search(directory)
         if path not in self._modes:
             raise TreeError("ENOENT")
         return self._modes[path]

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.lab.tree import Tree, TreeError
-from assay.model import Env, Exec, Files, Links, Probe, RawFact, Read, ReadState, Stat, Step, Which
+from assay.model import Clock, Env, Exec, Files, Links, Probe, RawFact, Read, ReadState, Stat, Step, Which
 from assay.node.commands import SYSTEM_PATH
 from assay.node.files import CONSUMING
 from assay.node.reader import EACH_LIMIT, STEP_CAP
@@ -38,7 +38,8 @@ class VirtualHost:
     """A machine that is only described.
 
     `modes` = "type mode uid gid rdev" where it is not the usual one; `commands` = path of a program -> what it does;
-    `hung` = paths of programs and files that never answer; `denied` = paths that are refused whatever their mode says.
+    `hung` = paths of programs and files that never answer; `denied` = paths that are refused whatever their mode says;
+    `clock` = what the kernel says of its clock.
     The reader is `uid`, a member of `groups`.
     """
 
@@ -50,6 +51,7 @@ class VirtualHost:
     environment: Mapping[str, str] = field(default_factory=dict)
     hung: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
+    clock: Mapping[str, str] = field(default_factory=dict)
     uid: int = 0
     groups: frozenset[int] = frozenset()
     at: float = 0.0
@@ -104,18 +106,20 @@ class _Answering:
 
     def paths(self, step: Step) -> Read:
         """The read of a step that runs nothing."""
-        errors: dict[str, str] = {}
-        found: dict[str, str] = {}
-        cut = 0
-        if isinstance(step, Env):
-            for name, value in sorted(self.host.environment.items()):
-                if any(fnmatchcase(name, pattern) for pattern in step.names):
-                    found[name] = redact_value(name, value)
-        elif isinstance(step, Which):
-            found = self.which(step)
-        elif isinstance(step, (Files, Links, Stat)):
+        if isinstance(step, (Files, Links, Stat)):
             return self.gather(step)
-        return _settled(step.key, found, errors, cut)
+        if isinstance(step, Env):
+            return _settled(step.key, self.variables(step), {}, 0)
+        if isinstance(step, Which):
+            return _settled(step.key, self.which(step), {}, 0)
+        if isinstance(step, Clock):
+            return _settled(step.key, dict(self.host.clock), {}, 0)
+        raise LookupError(f"a step of an unknown kind: {step}")
+
+    def variables(self, step: Env) -> dict[str, str]:
+        """Variables whose names match."""
+        own = sorted(self.host.environment.items())
+        return {name: redact_value(name, value) for name, value in own if any(fnmatchcase(name, p) for p in step.names)}
 
     def matches(self, patterns: tuple[str, ...], limit: int) -> tuple[list[str], dict[str, str], int]:
         """Existing paths in order, each once; what could not be searched; how many were left out."""

@@ -52,7 +52,11 @@ class AmdSmi:
 
     def _static(self, d: Device) -> Values:
         g, na = self.gpu, "N/A"
-        limits = {"max_power_limit": _unit(g.power_w, "W"), "socket_power_limit": _unit(g.power_w, "W"), "min_power_limit": _unit(0, "W")}
+        limits = {
+            "max_power_limit": _unit(g.power_w, "W"),
+            "socket_power_limit": _unit(g.power_w, "W"),
+            "min_power_limit": _unit(0, "W"),
+        }
         return {
             "gpu": d.index,
             "asic": {
@@ -94,7 +98,11 @@ class AmdSmi:
         heat = g.idle_c + (30 if busy else i % 3) + (32 if self.state.has(i, "hot") else 0)
         lost = 1 if self.state.has(i, "ecc") else 0
         clean = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
-        core = {"clk": _unit(g.sm_mhz if busy else g.idle_mhz, "MHz"), "min_clk": _unit(500, "MHz"), "max_clk": _unit(g.sm_mhz, "MHz")}
+        core = {
+            "clk": _unit(g.sm_mhz if busy else g.idle_mhz, "MHz"),
+            "min_clk": _unit(500, "MHz"),
+            "max_clk": _unit(g.sm_mhz, "MHz"),
+        }
         held = "ACTIVE" if self.state.has(i, "throttle") else "NOT ACTIVE"
         reasons = {f"{r}_violation_status": held if r == "socket_thermal" else "NOT ACTIVE" for r in _REASONS}
         used = g.memory_mib * 9 // 10 if busy else 284
@@ -122,7 +130,17 @@ class AmdSmi:
 
     def listed(self) -> Values:
         """`amd-smi list --json`."""
-        rows = [{"gpu": d.index, "bdf": d.address, "uuid": self._uuid(d.index), "kfd_id": 20000 + d.index, "node_id": d.index + 2, "partition_id": 0} for d in self.gpus]
+        rows = [
+            {
+                "gpu": d.index,
+                "bdf": d.address,
+                "uuid": self._uuid(d.index),
+                "kfd_id": 20000 + d.index,
+                "node_id": d.index + 2,
+                "partition_id": 0,
+            }
+            for d in self.gpus
+        ]
         return {"gpu_data": rows}
 
     def _uuid(self, i: int) -> str:
@@ -141,7 +159,17 @@ class AmdSmi:
         text += "=====================\nHSA System Attributes\n=====================\nRuntime Version:         1.18\n"
         text += "Runtime Ext Version:     1.15\nSystem Timestamp Freq.:  100.000000MHz\n\n==========\nHSA Agents\n==========\n"
         for n in range(sockets):
-            text += f"{bar}\nAgent {n + 1}\n{bar}\n" + _lines({"Name": cpu, "Uuid": "CPU-XX", "Marketing Name": cpu, "Node": n, "Device Type": "CPU", "BDFID": 0, "Compute Unit": cores})
+            text += f"{bar}\nAgent {n + 1}\n{bar}\n" + _lines(
+                {
+                    "Name": cpu,
+                    "Uuid": "CPU-XX",
+                    "Marketing Name": cpu,
+                    "Node": n,
+                    "Device Type": "CPU",
+                    "BDFID": 0,
+                    "Compute Unit": cores,
+                }
+            )
         for d in self.gpus:
             _, bus, slot = d.address.split(":")
             text += f"{bar}\nAgent {sockets + d.index + 1}\n{bar}\n" + _lines({
@@ -186,7 +214,11 @@ def driver(host: str, shape: Shape, state: State, found: tuple[Device, ...]) -> 
         parts.node(f"/dev/dri/renderD{128 + d.index}", "0666", f"226:{128 + d.index}", gid=993)
         parts.links[f"/sys/class/drm/{card}"] = f"../../{d.path}/drm/{card}"
         parts.links[f"{home}/drm/{card}/device"] = f"../../../{d.address}"
-        values = {"current_compute_partition": "SPX", "current_memory_partition": "NPS1", "unique_id": smi.serial(d.index).lower()}
+        values = {
+            "current_compute_partition": "SPX",
+            "current_memory_partition": "NPS1",
+            "unique_id": smi.serial(d.index).lower(),
+        }
         parts.put(home, {**values, "pcie_replay_count": 0})
         for block in ("umc", "sdma", "gfx", "mmhub", "pcie_bif", "xgmi_wafl"):
             parts.files[f"{home}/ras/{block}_err_count"] = "ue: 0\nce: 0\nde: 0\n"

@@ -69,7 +69,11 @@ def _port(parts: Parts, home: str, nic: Nic, node_guid: str, index: int, *, down
 def _gids(parts: Parts, home: str, node_guid: str, index: int, *, infiniband: bool) -> None:
     local = f"fe80:0000:0000:0000:{node_guid}"
     mapped = f"0000:0000:0000:0000:0000:ffff:0ac8:{0x0010 + index:04x}"
-    table = [(local, "IB/RoCE v1")] if infiniband else [(local, "IB/RoCE v1"), (local, "RoCE v2"), (mapped, "IB/RoCE v1"), (mapped, "RoCE v2")]
+    table = (
+        [(local, "IB/RoCE v1")]
+        if infiniband
+        else [(local, "IB/RoCE v1"), (local, "RoCE v2"), (mapped, "IB/RoCE v1"), (mapped, "RoCE v2")]
+    )
     gids = [gid for gid, _ in table]
     parts.put(f"{home}/gids", dict(enumerate([*gids, *[_ZERO] * (16 - len(gids))])))
     parts.put(f"{home}/gid_attrs/types", dict(enumerate(kind for _, kind in table)))

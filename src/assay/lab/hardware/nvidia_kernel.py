@@ -18,7 +18,13 @@ _PARAMS = (
 
 
 def driver(
-    host: str, shape: Shape, state: State, found: tuple[Device, ...], *, open_module: bool = True, for_root: bool = False
+    host: str,
+    shape: Shape,
+    state: State,
+    found: tuple[Device, ...],
+    *,
+    open_module: bool = True,
+    for_root: bool = False,
 ) -> Parts:
     """The loaded module and its GPUs; `for_root` = hardware counters are for root only."""
     parts = Parts()

@@ -44,7 +44,9 @@ class Smi:
         if arguments not in ways:
             raise LookupError(f"nvidia-smi {' '.join(arguments)}")
         if lost := [d for d in self.gpus if self.state.has(d.index, "lost")]:
-            handle = f"Unable to determine the device handle for GPU{lost[0].index}: {smi_address(lost[0])}: Unknown Error\n"
+            handle = (
+                f"Unable to determine the device handle for GPU{lost[0].index}: {smi_address(lost[0])}: Unknown Error\n"
+            )
             return Output(handle + "No devices were found\n" if len(lost) == len(self.gpus) else handle, rc=15)
         return Output(ways[arguments]())
 
@@ -56,7 +58,9 @@ class Smi:
         for device in self.gpus:
             text += f'\t<gpu id="{smi_address(device)}">\n'
             text += "".join(_xml(s, 2) for s in sections(self.host, self.shape, self.state, device))
-            text += _clock_list(self.gpu) + self._xml_processes(device) + "\t\t<capabilities>\n\t\t\t<egm>disabled</egm>\n"
+            text += (
+                _clock_list(self.gpu) + self._xml_processes(device) + "\t\t<capabilities>\n\t\t\t<egm>disabled</egm>\n"
+            )
             text += "\t\t</capabilities>\n\t</gpu>\n\n"
         return text + "</nvidia_smi_log>\n"
 
@@ -99,7 +103,12 @@ class Smi:
         rows = [("GPU instance ID", "N/A", 8), ("Compute instance ID", "N/A", 8)]
         text = "    Processes\n"
         for pid, name, mib in found:
-            more = [("Process ID", pid, 8), ("Type", "C", 12), ("Name", name, 12), ("Used GPU Memory", f"{mib} MiB", 12)]
+            more = [
+                ("Process ID", pid, 8),
+                ("Type", "C", 12),
+                ("Name", name, 12),
+                ("Used GPU Memory", f"{mib} MiB", 12),
+            ]
             text += "".join(f"{' ' * indent + label:<42}: {value}\n" for label, value, indent in (*rows, *more))
         return text
 
@@ -178,7 +187,8 @@ def _text(section: Section, depth: int) -> str:
 
 def _clock_list(gpu: Gpu) -> str:
     steps = "".join(
-        f"\t\t\t\t<supported_graphics_clock>{mhz} MHz</supported_graphics_clock>\n" for mhz in range(gpu.sm_mhz, 300, -15)
+        f"\t\t\t\t<supported_graphics_clock>{mhz} MHz</supported_graphics_clock>\n"
+        for mhz in range(gpu.sm_mhz, 300, -15)
     )
     return (
         f"\t\t<supported_clocks>\n\t\t\t<supported_mem_clock>\n\t\t\t\t<value>{gpu.memory_mhz} MHz</value>\n{steps}"

@@ -57,7 +57,11 @@ def _uevent(d: Device) -> str:
 
 
 def _errors(severity: str, name: str) -> str:
-    kinds = ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr") if severity == "correctable" else ("DLP", "SDES", "TLP", "FCP", "CmpltTO", "UnxCmplt", "ECRC")
+    kinds = (
+        ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr")
+        if severity == "correctable"
+        else ("DLP", "SDES", "TLP", "FCP", "CmpltTO", "UnxCmplt", "ECRC")
+    )
     return "".join(f"{kind} 0\n" for kind in kinds) + f"TOTAL_ERR_{name} 0\n"
 
 

@@ -8,7 +8,6 @@ from assay.lab.hardware.state import State
 from assay.lab.parts import Parts
 
 
-
 def kernel_files(shape: Shape, state: State) -> Parts:
     """/proc/cpuinfo, /proc/meminfo, /sys/devices/system: CPUs, NUMA nodes, memory controllers."""
     parts = Parts()

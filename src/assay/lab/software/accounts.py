@@ -78,22 +78,36 @@ def accounts(*, sudo_for_all: bool = False, directory: bool = True) -> Parts:
     parts = Parts()
     parts.files["/etc/passwd"], parts.files["/etc/group"] = _PASSWD, _GROUP
     source = "files systemd sss" if directory else "files systemd"
-    parts.files["/etc/nsswitch.conf"] = f"passwd:         {source}\ngroup:          {source}\nshadow:         files\nhosts:          files dns\n"
+    parts.files["/etc/nsswitch.conf"] = (
+        f"passwd:         {source}\ngroup:          {source}\nshadow:         files\nhosts:          files dns\n"
+    )
     parts.modes["/usr/bin/sudo"] = "f 4755 0 0 0:0"
     parts.files["/etc/sudoers"] = _SUDOERS
     rule = "ALL ALL=(ALL) NOPASSWD: ALL\n" if sudo_for_all else "%admins ALL=(ALL) ALL\n"
     parts.files["/etc/sudoers.d/90-site"] = rule
-    parts.modes |= {"/etc/sudoers": "f 0440 0 0 0:0", "/etc/sudoers.d/90-site": "f 0440 0 0 0:0", "/etc/sudoers.d": "d 0750 0 0 0:0"}
+    parts.modes |= {
+        "/etc/sudoers": "f 0440 0 0 0:0",
+        "/etc/sudoers.d/90-site": "f 0440 0 0 0:0",
+        "/etc/sudoers.d": "d 0750 0 0 0:0",
+    }
     _sshd(parts, loose=sudo_for_all)
     if directory:
-        parts.files["/etc/sssd/sssd.conf"] = "[sssd]\ndomains = cluster\n[domain/cluster]\nid_provider = ldap\nauth_provider = krb5\naccess_provider = ldap\n"
+        parts.files["/etc/sssd/sssd.conf"] = (
+            "[sssd]\ndomains = cluster\n[domain/cluster]\nid_provider = ldap\nauth_provider = krb5\naccess_provider = ldap\n"
+        )
         parts.modes |= {"/etc/sssd/sssd.conf": "f 0600 0 0 0:0", "/etc/sssd": "d 0711 0 0 0:0"}
         parts.files["/run/sssd.pid"] = "1412\n"
         parts.files["/etc/krb5.conf"] = "[libdefaults]\n\tdefault_realm = CLUSTER.TEST\n"
     parts.commands["/usr/bin/grep"] = _grep
     for name in ("common-auth", "login", "sshd"):
-        sss = "auth\t[success=1 default=ignore]\tpam_sss.so use_first_pass\n" if directory and name == "common-auth" else ""
-        parts.files[f"/etc/pam.d/{name}"] = f"auth\t[success=2 default=ignore]\tpam_unix.so nullok\n{sss}auth\trequisite\tpam_deny.so\n"
+        sss = (
+            "auth\t[success=1 default=ignore]\tpam_sss.so use_first_pass\n"
+            if directory and name == "common-auth"
+            else ""
+        )
+        parts.files[f"/etc/pam.d/{name}"] = (
+            f"auth\t[success=2 default=ignore]\tpam_unix.so nullok\n{sss}auth\trequisite\tpam_deny.so\n"
+        )
     for tool in ("useradd", "usermod", "userdel", "groupadd", "groupdel"):
         parts.modes[f"/usr/sbin/{tool}"] = "f 0755 0 0 0:0"
     parts.modes["/usr/bin/gpasswd"] = "f 4755 0 0 0:0"

@@ -46,7 +46,10 @@ def _cuda(parts: Parts, image: Image) -> None:
         parts.program(nvcc.path, {"--version": _NVCC.format(release=nvcc.release, version=nvcc.version)})
         home = nvcc.path.removesuffix("/bin/nvcc")
         if home.startswith("/usr/local/"):
-            body = {"cuda": {"name": "CUDA SDK", "version": nvcc.version}, "nvidia_driver": {"name": "NVIDIA Linux Driver", "version": "590.44.01"}}
+            body = {
+                "cuda": {"name": "CUDA SDK", "version": nvcc.version},
+                "nvidia_driver": {"name": "NVIDIA Linux Driver", "version": "590.44.01"},
+            }
             parts.files[f"{home}/version.json"] = json.dumps(body) + "\n"
             parts.links["/etc/alternatives/cuda"] = home
             parts.links["/usr/local/cuda"] = "/etc/alternatives/cuda"
@@ -73,7 +76,10 @@ def _rocm(parts: Parts, state: State) -> None:
 def _rdma(parts: Parts, shape: Shape, image: Image, arch: str) -> None:
     parts.program("/usr/bin/ofed_info", {"-s": f"OFED-internal-{image.ofed}:\n"})
     parts.directory("/opt/hpcx-v2.26")
-    parts.program("/opt/hpcx-v2.26/ompi/bin/mpirun", {"--version": "mpirun (Open MPI) 4.1.9rc1\n\nReport bugs to http://www.open-mpi.org/community/help/\n"})
+    parts.program(
+        "/opt/hpcx-v2.26/ompi/bin/mpirun",
+        {"--version": "mpirun (Open MPI) 4.1.9rc1\n\nReport bugs to http://www.open-mpi.org/community/help/\n"},
+    )
     parts.links["/usr/local/bin/mpirun"] = "/opt/hpcx-v2.26/ompi/bin/mpirun"
     if is_nvidia(shape):
         parts.node("/dev/gdrdrv", "0666", "508:0")
@@ -83,7 +89,9 @@ def _rdma(parts: Parts, shape: Shape, image: Image, arch: str) -> None:
     else:
         parts.directory("/sys/kernel/mm/memory_peers/amdkfd")
     rails = shape.rail.link_layer if shape.rail else ""
-    lines = "NCCL_SOCKET_IFNAME=bond0\n" + ("NCCL_IB_PKEY=0\n" if rails == "InfiniBand" else "NCCL_IB_QPS_PER_CONNECTION=4\n")
+    lines = "NCCL_SOCKET_IFNAME=bond0\n" + (
+        "NCCL_IB_PKEY=0\n" if rails == "InfiniBand" else "NCCL_IB_QPS_PER_CONNECTION=4\n"
+    )
     parts.files["/etc/nccl.conf"] = lines
 
 
@@ -99,8 +107,8 @@ def _python(parts: Parts, shape: Shape, image: Image) -> None:
         parts.modes[f"/usr/bin/{name}"] = "f 0755 0 0 0:0"
     if shape.gpu and image.torch:
         nvidia = is_nvidia(shape)
-        build = "cu130" if nvidia else "rocm7.2"
-        cuda, hip = ("'13.0'", "None") if nvidia else ("None", "'7.2.53211'")
+        build = f"cu{image.torch_cuda.replace('.', '')}" if nvidia else "rocm7.2"
+        cuda, hip = (f"'{image.torch_cuda}'", "None") if nvidia else ("None", "'7.2.53211'")
         text = f"from typing import Optional\n\n__all__ = ['__version__', 'debug', 'cuda', 'git_version', 'hip', 'xpu']\n__version__ = '{image.torch}+{build}'\n"
         text += f"debug = False\ncuda: Optional[str] = {cuda}\ngit_version = '0b1c2d3e'\nhip: Optional[str] = {hip}\nxpu: Optional[str] = None\n"
         parts.files["/opt/venv/lib/python3.12/site-packages/torch/version.py"] = text

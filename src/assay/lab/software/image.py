@@ -32,6 +32,7 @@ class Image(Struct, frozen=True, kw_only=True):
     exporter: str = "4.8.2"
     nccl: str = "2.30.3"
     torch: str = "2.14.1"
+    torch_cuda: str = "13.0"
     ofed: str = "26.07-0.6.6"
     amdgpu_dkms: str = "1:6.16.13.31400000-2278356.24.04"
     nvcc: tuple[Nvcc, ...] = (CUDA,)

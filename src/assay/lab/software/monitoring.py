@@ -60,7 +60,20 @@ check_ib_link
 check_thermal
 check_stalled_collective
 """
-_WATCHES = ("PCIe", "NVLINK", "PMU", "MCU", "Memory", "SM", "InfoROM", "Thermal", "Power", "NvSwitch NF", "NvSwitch F", "Driver")
+_WATCHES = (
+    "PCIe",
+    "NVLINK",
+    "PMU",
+    "MCU",
+    "Memory",
+    "SM",
+    "InfoROM",
+    "Thermal",
+    "Power",
+    "NvSwitch NF",
+    "NvSwitch F",
+    "Driver",
+)
 
 
 def is_nvidia(shape: Shape) -> bool:
@@ -71,7 +84,14 @@ def is_nvidia(shape: Shape) -> bool:
 def units(shape: Shape, image: Image) -> tuple[list[Service], list[Socket]]:
     """What monitors this host, and on which sockets."""
     wide = "0.0.0.0" if image.exporters_open else "127.0.0.1"  # noqa: S104 - written, not bound
-    found = [Service(unit="prometheus-node-exporter", about="Prometheus exporter for machine metrics", process="prometheus-node", arguments=f"/usr/bin/prometheus-node-exporter --web.listen-address={wide}:9100")]
+    found = [
+        Service(
+            unit="prometheus-node-exporter",
+            about="Prometheus exporter for machine metrics",
+            process="prometheus-node",
+            arguments=f"/usr/bin/prometheus-node-exporter --web.listen-address={wide}:9100",
+        )
+    ]
     sockets = [Socket("prometheus-node", 9100, wide)]
     if is_nvidia(shape):
         found += [
@@ -80,12 +100,28 @@ def units(shape: Shape, image: Image) -> tuple[list[Service], list[Socket]]:
         ]  # fmt: skip
         sockets += [Socket("nv-hostengine", 5555), Socket("dcgm-exporter", 9400, wide)]
     if shape.gpu and not is_nvidia(shape):
-        found.append(Service(unit="amd-metrics-exporter", about="AMD device metrics exporter", process="amd-metrics-exp", arguments="/usr/bin/amd-metrics-exporter"))
+        found.append(
+            Service(
+                unit="amd-metrics-exporter",
+                about="AMD device metrics exporter",
+                process="amd-metrics-exp",
+                arguments="/usr/bin/amd-metrics-exporter",
+            )
+        )
         sockets.append(Socket("amd-metrics-exp", 5000, wide))
     if shape.gpu and image.log_shipper:
-        found.append(Service(unit="gpud", about="gpud health daemon", process="gpud", arguments="/usr/local/bin/gpud run"))
+        found.append(
+            Service(unit="gpud", about="gpud health daemon", process="gpud", arguments="/usr/local/bin/gpud run")
+        )
     if image.log_shipper:
-        found.append(Service(unit="alloy", about="Grafana Alloy", process="alloy", arguments="/usr/bin/alloy run /etc/alloy/config.alloy"))
+        found.append(
+            Service(
+                unit="alloy",
+                about="Grafana Alloy",
+                process="alloy",
+                arguments="/usr/bin/alloy run /etc/alloy/config.alloy",
+            )
+        )
         sockets.append(Socket("alloy", 12345))
     return found, sockets
 
@@ -97,7 +133,11 @@ def timers(shape: Shape, image: Image, now: float) -> list[Timer]:
     at = int(now * 1e6)
     last = at - int(image.last_suite_days * _DAY_US)
     suite = Timer(unit="gpu-weekly", last=last, next=last + 7 * _DAY_US)
-    return [suite, Timer(unit="node-health", last=at - 180_000_000, next=at + 120_000_000)] if image.log_shipper else [suite]
+    return (
+        [suite, Timer(unit="node-health", last=at - 180_000_000, next=at + 120_000_000)]
+        if image.log_shipper
+        else [suite]
+    )
 
 
 def health(host: str, shape: Shape, image: Image, found: tuple[Device, ...]) -> Parts:
@@ -135,8 +175,12 @@ def _programmes(parts: Parts, shape: Shape, image: Image) -> None:
     if image.log_shipper:
         names["node-health"] = ("*:0/5", _PASSIVE)
     for name, (when, script) in names.items():
-        parts.files[f"/etc/systemd/system/{name}.timer"] = f"[Timer]\nOnCalendar={when}\n[Install]\nWantedBy=timers.target\n"
-        parts.files[f"/etc/systemd/system/{name}.service"] = f"[Service]\nType=oneshot\nExecStart=/usr/local/sbin/{name}\n"
+        parts.files[f"/etc/systemd/system/{name}.timer"] = (
+            f"[Timer]\nOnCalendar={when}\n[Install]\nWantedBy=timers.target\n"
+        )
+        parts.files[f"/etc/systemd/system/{name}.service"] = (
+            f"[Service]\nType=oneshot\nExecStart=/usr/local/sbin/{name}\n"
+        )
         parts.files[f"/usr/local/sbin/{name}"] = script
         parts.modes[f"/usr/local/sbin/{name}"] = "f 0755 0 0 0:0"
     if not is_nvidia(shape):
@@ -159,7 +203,9 @@ def _dcgm(parts: Parts, host: str, shape: Shape, image: Image, found: tuple[Devi
     switches = of("nvswitch", found)
     listed += f"{len(switches)} NvSwitches found.\n+-----------+\n| Switch ID |\n+-----------+\n"
     listed += "".join(f"| {8 + s.index:<9} |\n+-----------+\n" for s in switches) + "0 CPUs found.\n"
-    watches = "Health monitor systems report\n+------------------+---------------------------------------------------+\n"
+    watches = (
+        "Health monitor systems report\n+------------------+---------------------------------------------------+\n"
+    )
     on = image.log_shipper
     watches += "".join(f"| {name:<16} | {'On' if on else 'Off':<49} |\n" for name in _WATCHES)
     watches += "+------------------+---------------------------------------------------+\n"

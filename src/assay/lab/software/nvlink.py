@@ -31,7 +31,9 @@ def imex(shape: Shape, state: State) -> Parts:
         return parts
     addresses = [f"10.203.4.{11 + i}" for i in range(_TRAYS)]
     parts.program("/usr/bin/nvidia-imex", {"--version": f"IMEX version is: {state.driver}\n"})
-    nodes = "".join(f"Node #{i:<4}- {a:<16}- READY                - Version: {state.driver}\n" for i, a in enumerate(addresses))
+    nodes = "".join(
+        f"Node #{i:<4}- {a:<16}- READY                - Version: {state.driver}\n" for i, a in enumerate(addresses)
+    )
     head = "      ".join(("", *map(str, range(_TRAYS))))
     rows = "".join(f"{i:>8}   {'     '.join(['C'] * _TRAYS)}\n" for i in range(_TRAYS))
     text = (

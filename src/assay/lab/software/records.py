@@ -26,8 +26,13 @@ def records(host: str, shape: Shape, state: State, image: Image, found: tuple[De
     else:
         parts.program("/usr/bin/chronyc", {"-n tracking": _LOST})
     said = "yes" if image.synchronised else "no"
+    error = ("4210", "3") if image.synchronised else ("16000000", "16000000")
+    parts.clock |= {"synchronised": said, "maxerror_us": error[0], "esterror_us": error[1]}
     clock = f"{dt.datetime.fromtimestamp(now, dt.timezone.utc):%a %Y-%m-%d %H:%M:%S} UTC"
-    parts.program("/usr/bin/timedatectl", {"show": f"Timezone=Etc/UTC\nLocalRTC=no\nCanNTP=yes\nNTP=yes\nNTPSynchronized={said}\nTimeUSec={clock}\n"})
+    parts.program(
+        "/usr/bin/timedatectl",
+        {"show": f"Timezone=Etc/UTC\nLocalRTC=no\nCanNTP=yes\nNTP=yes\nNTPSynchronized={said}\nTimeUSec={clock}\n"},
+    )
     return parts
 
 
@@ -83,7 +88,12 @@ def _kernel_lines(shape: Shape, state: State, image: Image, found: tuple[Device,
         if state.has(gpu.index, "lost"):
             lines.append((5400.0, f"NVRM: Xid (PCI:{gpu.address[:10]}): 79, GPU has fallen off the bus."))
         if state.has(gpu.index, "remap-pending"):
-            lines.append((9000.0, f"NVRM: Xid (PCI:{gpu.address[:10]}): 63, Row Remapper: New row (0x0000000000a1c3d0) marked for remapping, reset gpu to activate."))
+            lines.append(
+                (
+                    9000.0,
+                    f"NVRM: Xid (PCI:{gpu.address[:10]}): 63, Row Remapper: New row (0x0000000000a1c3d0) marked for remapping, reset gpu to activate.",
+                )
+            )
     if len(of("gpu", found)) < shape.gpus:
         lines.append((7200.0, "pcieport 0000:17:01.0: pciehp: Slot(12): Link Down"))
     return sorted(lines, key=lambda line: -line[0])

@@ -86,7 +86,14 @@ def _systemctl(units: list[Service], timers: list[Timer]) -> Tool:
             return Output(f"LoadState={load}\nActiveState={state[0]}\nSubState={state[1]}\n")
         if argv[1] == "list-timers":
             rows = [
-                {"next": t.next, "left": t.next, "last": t.last, "passed": t.last, "unit": f"{t.unit}.timer", "activates": f"{t.unit}.service"}
+                {
+                    "next": t.next,
+                    "left": t.next,
+                    "last": t.last,
+                    "passed": t.last,
+                    "unit": f"{t.unit}.timer",
+                    "activates": f"{t.unit}.service",
+                }
                 for t in timers
             ]
             return Output(json.dumps(rows) + "\n")

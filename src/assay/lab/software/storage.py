@@ -44,13 +44,19 @@ def storage(shape: Shape, image: Image) -> Parts:
         nfs = "rw,vers=4.2,rsize=1048576,wsize=1048576,hard,proto=tcp,nconnect=16,local_lock=none"
         mounts.append(Mount("0:51", "10.200.0.9:/shared", "/shared", "nfs4", nfs))
     else:
-        mounts.append(Mount("0:50", "10.201.0.5@o2ib:10.201.0.6@o2ib:/fs1", "/lustre", "lustre", "rw,flock,lazystatfs,encrypt"))
-        mounts.append(Mount("0:51", "10.200.0.9:/home", "/home", "nfs4", "rw,vers=4.2,hard,proto=tcp,nconnect=16,local_lock=none"))
+        mounts.append(
+            Mount("0:50", "10.201.0.5@o2ib:10.201.0.6@o2ib:/fs1", "/lustre", "lustre", "rw,flock,lazystatfs,encrypt")
+        )
+        mounts.append(
+            Mount("0:51", "10.200.0.9:/home", "/home", "nfs4", "rw,vers=4.2,hard,proto=tcp,nconnect=16,local_lock=none")
+        )
     parts.files["/proc/self/mountinfo"] = "".join(
         f"{n + 21} {21 if n else 1} {m.device} / {m.target} rw,relatime shared:{n + 1} - {m.fstype} {m.source} {m.options}\n"
         for n, m in enumerate(mounts)
     )
-    text = "Filesystem     Type  1024-blocks      Used Available Capacity Mounted on\n" + "".join(_df(m) for m in mounts if m.gib)
+    text = "Filesystem     Type  1024-blocks      Used Available Capacity Mounted on\n" + "".join(
+        _df(m) for m in mounts if m.gib
+    )
     parts.commands["/usr/bin/df"] = lambda _argv, _host: Output(text)
     return parts
 

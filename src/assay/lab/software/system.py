@@ -31,7 +31,19 @@ _SYSCTLS = {
     "fs/protected_hardlinks": 1, "fs/suid_dumpable": 2, "fs/inotify/max_user_watches": 1048576,
     "fs/inotify/max_user_instances": 8192, "user/max_user_namespaces": 8254557,
 }  # fmt: skip
-_COMMON = ("nvme", "nvme_core", "xfs", "bonding", "ib_core", "ib_uverbs", "rdma_ucm", "overlay", "lustre", "lnet", "ko2iblnd")
+_COMMON = (
+    "nvme",
+    "nvme_core",
+    "xfs",
+    "bonding",
+    "ib_core",
+    "ib_uverbs",
+    "rdma_ucm",
+    "overlay",
+    "lustre",
+    "lnet",
+    "ko2iblnd",
+)
 _NVIDIA = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "gdrdrv")
 
 
@@ -67,7 +79,13 @@ def base(host: str, shape: Shape, state: State, image: Image) -> Parts:
         f"{name} {65536 + 4096 * len(name)} {n % 3} - Live 0x0000000000000000{' (OE)' if name in _NVIDIA else ''}\n"
         for n, name in enumerate(modules(shape, image))
     )
-    versions = {"nvidia": state.driver, "nvidia_uvm": state.driver, "amdgpu": state.amdgpu, "mlx5_core": "26.07-0.6.6", "gdrdrv": "2.5.1"}
+    versions = {
+        "nvidia": state.driver,
+        "nvidia_uvm": state.driver,
+        "amdgpu": state.amdgpu,
+        "mlx5_core": "26.07-0.6.6",
+        "gdrdrv": "2.5.1",
+    }
     for name in modules(shape, image):
         parts.directory(f"/sys/module/{name}")
         if name in versions:
@@ -87,7 +105,9 @@ def _kernel(parts: Parts, host: str, shape: Shape, image: Image) -> None:
         " numa_balancing=disable console=tty0 console=ttyS0,115200n8\n"
     )
     boot = number(host, "boot")
-    parts.files["/proc/sys/kernel/random/boot_id"] = f"{boot[:8]}-{boot[8:12]}-4{boot[13:16]}-9{boot[17:20]}-{boot[20:32]}\n"
+    parts.files["/proc/sys/kernel/random/boot_id"] = (
+        f"{boot[:8]}-{boot[8:12]}-4{boot[13:16]}-9{boot[17:20]}-{boot[20:32]}\n"
+    )
     parts.program("/usr/bin/uname", {"-m": f"{shape.cpu.arch}\n", "-r": f"{image.kernel}\n"})
     for kernel in filter(None, (image.kernel, image.newer_kernel)):
         parts.modes[f"/boot/vmlinuz-{kernel}"] = "f 0600 0 0 0:0"
@@ -99,13 +119,23 @@ def _kernel(parts: Parts, host: str, shape: Shape, image: Image) -> None:
     parts.files["/sys/kernel/security/lsm"] = "lockdown,capability,landlock,yama,apparmor"
     parts.files["/sys/kernel/security/lockdown"] = "[none] integrity confidentiality\n"
     if not shape.guest:
-        parts.files["/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"] = "\x06\x00\x00\x00\x00"
+        parts.files["/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"] = (
+            "\x06\x00\x00\x00\x00"
+        )
 
 
 def _firmware(parts: Parts, host: str, shape: Shape) -> None:
     text = number(host, "board")
     bios = "SeaBIOS" if shape.guest else "American Megatrends International, LLC."
-    parts.put("/sys/class/dmi/id", {"sys_vendor": shape.vendor, "product_name": shape.product, "bios_vendor": bios, "chassis_asset_tag": "Default string"})
+    parts.put(
+        "/sys/class/dmi/id",
+        {
+            "sys_vendor": shape.vendor,
+            "product_name": shape.product,
+            "bios_vendor": bios,
+            "chassis_asset_tag": "Default string",
+        },
+    )
     secret = {
         "product_serial": "Not Specified" if shape.guest else f"S{int(text[:9], 16) % 10**9:09d}",
         "board_serial": "Not Specified" if shape.guest else f"OM{int(text[9:18], 16) % 10**9:09d}",
@@ -137,7 +167,9 @@ def _session(parts: Parts, shape: Shape) -> None:
         for name, unit in rows.items()
     )
     parts.files["/etc/security/limits.conf"] = "# /etc/security/limits.conf\n"
-    parts.files["/etc/security/limits.d/90-hpc.conf"] = "* - memlock unlimited\n* - nofile 1048576\n* - stack unlimited\n"
+    parts.files["/etc/security/limits.d/90-hpc.conf"] = (
+        "* - memlock unlimited\n* - nofile 1048576\n* - stack unlimited\n"
+    )
     parts.files["/sys/fs/cgroup/cgroup.controllers"] = "cpuset cpu io memory hugetlb pids rdma misc\n"
     parts.put("/sys/fs/cgroup/user.slice", {"memory.max": "max", "cpu.max": "max 100000"})
     parts.node("/dev/kmsg", "0644", "1:11")
@@ -146,7 +178,9 @@ def _session(parts: Parts, shape: Shape) -> None:
 def reader(parts: Parts, uid: int, gid: int, groups: tuple[int, ...]) -> None:
     """The session of an ordinary user in place of root's."""
     text = parts.files["/proc/self/status"]
-    text = text.replace("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n", f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\n")
+    text = text.replace(
+        "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n", f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\n"
+    )
     parts.files["/proc/self/status"] = text.replace("Groups:\t0\n", f"Groups:\t{' '.join(map(str, groups))}\n")
     parts.files["/proc/self/cgroup"] = f"0::/user.slice/user-{uid}.slice/session-9.scope\n"
     denied = "dmesg: read kernel buffer failed: Operation not permitted\n"
