@@ -70,7 +70,7 @@ class Numa(Fact, frozen=True):
     @property
     def cpu_nodes(self) -> tuple[int, ...]:
         """Nodes with CPUs."""
-        return tuple(n.id for n in self.nodes if n.cpus)
+        return tuple(n.id for n in self.nodes if n.cpus or (n.cpus is None and n.cpu_list))
 
     @property
     def memory_only(self) -> tuple[NumaNode, ...]:

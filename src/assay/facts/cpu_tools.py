@@ -139,12 +139,20 @@ def _numactl_node(number: int, values: dict[str, str], distances: tuple[int, ...
     cpus = values.get("cpus")
     return NumaNode(
         id=number,
-        cpus=None if cpus is None else len(cpu_list(",".join(cpus.split()))),
+        cpus=_count(cpus),
         cpu_list=cpus,
         memory_mib=_mib(values.get("size")),
         free_mib=_mib(values.get("free")),
         distances=distances,
     )
+
+
+def _count(cpus: str | None) -> int | None:
+    """How many CPUs; None where the list is not there or was abridged ("0 1 2 ... 71")."""
+    try:
+        return None if cpus is None else len(cpu_list(",".join(cpus.split())))
+    except ValueError:
+        return None
 
 
 def _mib(text: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Outputs of the InfiniBand tools: ibstat, ibstatus, ibv_devinfo, ibnetdiscover, perfquery, ibswinfo."""
+"""Outputs of the InfiniBand tools: ibstat, ibstatus, ibv_devinfo, ibdev2netdev, ibnetdiscover, perfquery, ibswinfo."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from msgspec import Struct
 
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, RdmaGid, RdmaPort, rate_of, word_of
 
-_CA = re.compile(r"^CA '([^']+)'", re.MULTILINE)
-_STATUS = re.compile(r"^Infiniband device '([^']+)' port (\d+) status:", re.MULTILINE)
+_CA = re.compile(r"^[ \t]*CA:? '([^']+)'", re.MULTILINE)
+_PANIC = re.compile(r"^[ \t]*ibpanic: \[\d+\] (\S[^\n]*)", re.MULTILINE)
+_STATUS = re.compile(r"^[ \t]*Infiniband device '([^']+)' port (\d+) status:", re.MULTILINE)
 _NIC = re.compile(r"^[ \t]*(NIC\d+)\s*:\s*(\S+)[ \t\r]*$", re.MULTILINE)
-_HCA = re.compile(r"^hca_id:\s*(\S+)", re.MULTILINE)
+_HCA = re.compile(r"^[ \t]*hca_id:[ \t]*(\S+)", re.MULTILINE)
 _PORT = re.compile(r"^[ \t]+port:\s+(\d+)[ \t\r]*$", re.MULTILINE)
-_IBSTAT_PORT = re.compile(r"^[ \t]+Port (\d+):[ \t\r]*$", re.MULTILINE)
+_IBSTAT_PORT = re.compile(r"^[ \t]*Port (\d+):[ \t\r]*$", re.MULTILINE)
 _GID = re.compile(r"^[ \t]*GID\[ *(\d+)\]:[ \t]*([0-9a-fA-F:.]+)(?:,[ \t]*(\S[^\n]*))?", re.MULTILINE)
 _LINK = re.compile(
-    r"^(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-f]+)\s+(\S+)\s+(\S+)"
-    r"(?:\s+-\s+(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-f]+)\s+\(\s*'(.*?)'\s+-\s+'(.*?)'\s*\)|\s+'(.*?)')[ \t\r]*$",
+    r"^[ \t]*(CA|SW|RT)[ \t]+(\d+)[ \t]+(\d+)[ \t]+(0x[0-9a-f]+)[ \t]+(\S+)[ \t]+(\S+)"
+    r"(?:[ \t]+-[ \t]+(CA|SW|RT)[ \t]+(\d+)[ \t]+(\d+)[ \t]+(0x[0-9a-f]+)[ \t]+\([ \t]*'(.*?)'[ \t]+-[ \t]+'(.*?)'"
+    r"[ \t]*\)|[ \t]+(?!-[ \t])(\S[^\n]*))?[ \t\r]*$",
     re.MULTILINE,
 )
+_PCI = re.compile(r"(?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_LISTED = re.compile(r"^[ \t]+([A-Za-z]\w*)[ \t]+((?:[0-9a-f]{4}:?){4})[ \t\r]*$", re.MULTILINE)
 _PERF_HEAD = re.compile(r"^#.*?Lid (\d+) port (\d+)", re.MULTILINE | re.IGNORECASE)
 _PERF = re.compile(r"^(\w+):\.*([0-9a-fx]+)[ \t\r]*$", re.MULTILINE)
 
@@ -49,6 +53,28 @@ class PortCounters(Struct, frozen=True, kw_only=True):
     lid: int
     port: int
     counters: dict[str, int] = {}
+
+
+class IbStat(RdmaDevices, frozen=True, dict=True):
+    """What ibstat printed; `error` = why it stopped, the devices behind that point are not in it."""
+
+    error: str = ""
+
+
+class RdmaNetdev(Struct, frozen=True, kw_only=True):
+    """One line of ibdev2netdev. `up` is about the IP interface: an InfiniBand port without IPoIB is "Down" here.
+
+    `state` is the port's own, which only the verbose form prints.
+    """
+
+    device: str
+    port: int
+    netdev: str = ""
+    up: bool | None = None
+    pci: str = ""
+    state: str = ""
+    type: str = ""
+    fw_ver: str = ""
 
 
 class SwitchInfo(Struct, frozen=True, kw_only=True):
@@ -81,12 +107,13 @@ def _number(text: str) -> int | None:
         return None
 
 
-def ibstat(text: str) -> RdmaDevices:
-    """CAs in the printed order; a failure of ibstat after good devices keeps the good ones."""
+def ibstat(text: str) -> IbStat:
+    """CAs in the printed order, with all ports or (`ibstat CA PORT`) one; those before a failure of ibstat are kept."""
     devices = tuple(_ibstat_ca(m[1], body) for m, body in _blocks(text, _CA))
-    if not devices:
+    panic = _PANIC.search(text)
+    if not devices and not panic:
         raise ValueError("no CA in it: not the output of ibstat")
-    return RdmaDevices(devices=devices)
+    return IbStat(devices=devices, error=panic[1].strip() if panic else "")
 
 
 def _ibstat_ca(name: str, body: str) -> RdmaDevice:
@@ -165,6 +192,8 @@ class VerbsDevice(RdmaDevice, frozen=True, kw_only=True):
 def ibv_devinfo(text: str) -> tuple[VerbsDevice, ...]:
     """Devices in the printed order; ports without a device line before them (a cut paste) belong to a nameless one."""
     blocks = [(m[1], body) for m, body in _blocks(text, _HCA)]
+    if not blocks and "No IB devices found" in text:
+        return ()
     if not blocks and _PORT.search(text):
         blocks = [("", text)]
     if not blocks:
@@ -220,8 +249,51 @@ def _fabric_port(g: tuple[Any, ...]) -> FabricPort:
         "peer_type": g[6], "peer_lid": int(g[7]), "peer_port": int(g[8]), "peer_guid": g[9], "peer_name": g[11],
     }  # fmt: skip
     return FabricPort(
-        type=g[0], lid=int(g[1]), port=int(g[2]), guid=g[3], width=g[4], speed=g[5], name=g[10] or g[12] or "", **peer
+        type=g[0],
+        lid=int(g[1]),
+        port=int(g[2]),
+        guid=g[3],
+        width=g[4],
+        speed=g[5],
+        name=g[10] or (g[12] or "").strip().strip("'"),
+        **peer,
     )
+
+
+def ibdev2netdev(text: str) -> tuple[RdmaNetdev, ...]:
+    """Lines "mlx5_0 port 1 ==> ib0 (Up)", also those of -v, in the printed order."""
+    found = tuple(row for line in text.splitlines() if (row := _netdev(line)))
+    if not found:
+        raise ValueError('no line with "==>": not the output of ibdev2netdev')
+    return found
+
+
+def _netdev(line: str) -> RdmaNetdev | None:
+    left, arrow, right = line.partition("==>")
+    before, _, behind = left.rpartition(" port ")
+    words, port = before.split(), behind.split()
+    pci = words.pop(0) if words and _PCI.fullmatch(words[0]) else ""
+    if not arrow or not words or not port or not port[0].isdigit():
+        return None
+    netdev, _, ip = right.strip().rpartition("(")
+    return RdmaNetdev(
+        device=words[0],
+        port=int(port[0]),
+        netdev=netdev.strip(),
+        up={"up": True, "down": False}.get(ip.partition(")")[0].lower()),
+        pci=pci,
+        state=port[1].strip("()") if len(port) > 1 else "",
+        type=words[1].strip("()") if len(words) > 1 else "",
+        fw_ver=words[words.index("fw") + 1] if "fw" in words[:-1] else "",
+    )
+
+
+def ibv_devices(text: str) -> tuple[RdmaDevice, ...]:
+    """`ibv_devices`: names and node GUIDs; () when it lists none."""
+    found = tuple(RdmaDevice(name=name, node_guid=guid) for name, guid in _LISTED.findall(text))
+    if not found and "node GUID" not in text:
+        raise ValueError("no list of devices: not the output of ibv_devices")
+    return found
 
 
 def perfquery(text: str) -> tuple[PortCounters, ...]:
@@ -259,7 +331,11 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "ibstatus": ibstatus,
     "ibv_devinfo": ibv_devinfo,
     "ibv_devinfo -v": ibv_devinfo,
+    "ibv_devices": ibv_devices,
+    "ibdev2netdev": ibdev2netdev,
+    "ibdev2netdev -v": ibdev2netdev,
     "ibnetdiscover -p": ibnetdiscover_ports,
+    "perfquery": perfquery,
     "perfquery -x": perfquery,
     "ibswinfo": ibswinfo,
 }

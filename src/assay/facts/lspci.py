@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 _HEAD = re.compile(
-    r"^((?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[ \t]+(\S.*?)(?:\s\[([0-9a-f]{4})\])?:\s(.*)$", re.MULTILINE
+    r"^[ \t]*((?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[ \t]+(\S.*?)(?:\s\[([0-9a-f]{4})\])?:\s(.*)$",
+    re.MULTILINE,
 )
 _IDS = re.compile(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]")
 _REVISION = re.compile(r"\(rev ([0-9a-f]{2})\)")
@@ -26,6 +27,8 @@ _NUMA = re.compile(r"^[ \t]+NUMA node:\s+(\d+)", re.MULTILINE)
 _BUS = re.compile(
     r"^[ \t]+Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})", re.MULTILINE
 )
+_PAYLOAD = re.compile(r"MaxPayload (\d+) bytes, MaxReadReq (\d+) bytes")
+_GROUP = re.compile(r"^[ \t]+IOMMU group:\s+(\d+)", re.MULTILINE)
 _DRIVER = re.compile(r"^[ \t]+Kernel driver in use:\s+(\S+)", re.MULTILINE)
 _ROOT = re.compile(r"\[([0-9a-f]{4,}:[0-9a-f]{2})\]-")
 _LEAF = re.compile(r"([0-9a-f]{2}\.[0-7])(?:-\[([0-9a-f]{2})(?:-([0-9a-f]{2}))?\])?")
@@ -61,6 +64,9 @@ class LspciDevice(Struct, frozen=True, kw_only=True):
     acs_on: tuple[str, ...] | None = None
     registers: dict[str, tuple[str, ...]] = {}
     driver: str = ""
+    max_payload_b: int | None = None
+    max_read_request_b: int | None = None
+    iommu_group: int | None = None
     denied: bool = False
     gone: bool = False
 
@@ -78,7 +84,8 @@ class LspciDevice(Struct, frozen=True, kw_only=True):
     @property
     def nvswitch(self) -> bool:
         """An NVSwitch, which is a bridge of class 0680."""
-        return self.id in NVSWITCH_IDS or (self.kind_id == "0680" and self.id.startswith("10de:"))
+        bridge = self.kind_id == "0680" or self.kind == "Bridge"
+        return self.id in NVSWITCH_IDS or (bridge and (self.id.startswith("10de:") or self.name.startswith("NVIDIA")))
 
 
 def lspci(text: str) -> tuple[LspciDevice, ...]:
@@ -110,7 +117,8 @@ def _device(m: re.Match[str], body: str) -> LspciDevice:
 
 def _verbose(head: LspciDevice, body: str) -> LspciDevice:
     role, slot, numa, acs = _ROLE.search(body), _SLOT.search(body), _NUMA.search(body), _ACS.search(body)
-    buses, driver = _BUS.search(body), _DRIVER.search(body)
+    buses, driver, group = _BUS.search(body), _DRIVER.search(body), _GROUP.search(body)
+    payload = _PAYLOAD.search(body)
     return LspciDevice(
         slot=head.slot, kind=head.kind, kind_id=head.kind_id, name=head.name, id=head.id, revision=head.revision,
         gone=head.gone,
@@ -123,6 +131,9 @@ def _verbose(head: LspciDevice, body: str) -> LspciDevice:
         acs_on=set_bits(acs[1]) if acs else None,
         registers={name: set_bits(bits) for name, bits in _REGISTER.findall(body)},
         driver=driver[1] if driver else "",
+        max_payload_b=int(payload[1]) if payload else None,
+        max_read_request_b=int(payload[2]) if payload else None,
+        iommu_group=int(group[1]) if group else None,
         denied="<access denied>" in body,
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from assay.facts.net_tools import pairs
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _DEVICE = re.compile(r"^[ \t]*Device #\d+:[ \t\r]*$", re.MULTILINE)
 _MST = re.compile(r"^(\S+?\(rev:[0-9a-f]+\))\s+(\S+)?\s+([0-9a-f:]+\.[0-7])\s+(.*)$", re.MULTILINE)
+_MST_SHORT = re.compile(r"^[ \t]*(/dev/mst/\S+)[ \t]+- [^\n]*\n[ \t]*domain:bus:dev\.fn=(\S+)", re.MULTILINE)
 _GID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
 _GID_HEAD = re.compile(r"^DEV\s+PORT\s+INDEX\s+GID", re.MULTILINE)
 
@@ -28,6 +29,7 @@ class NicFirmware(Struct, frozen=True, kw_only=True):
     part_number: str = ""
     description: str = ""
     burned: str | None = None
+    available: str | None = None
     running: str | None = None
     versions: dict[str, str] = {}
     status: str = ""
@@ -81,10 +83,13 @@ def _firmware_text(block: str) -> NicFirmware:
     table = block.partition("Versions:")[2]
     keys = pairs(block)
     versions: dict[str, str] = {}
+    offered: dict[str, str] = {}
     for line in table.splitlines()[1:]:
         name, _, rest = line.strip().partition("  ")
-        if rest and ":" not in name:
-            versions.setdefault(name, rest.split()[0])
+        cells = rest.split()
+        if cells and ":" not in name:
+            versions.setdefault(name, cells[0])
+            offered.setdefault(name, (*cells, "", "")[1])
     return NicFirmware(
         pci=keys.get("PCI Device Name", ""),
         type=keys.get("Device Type", ""),
@@ -93,6 +98,7 @@ def _firmware_text(block: str) -> NicFirmware:
         description=keys.get("Description", ""),
         burned=_known(versions.get("FW")),
         running=_known(versions.get("FW (Running)")),
+        available=_known(offered.get("FW")),
         versions=versions,
         status=keys.get("Status", ""),
     )
@@ -114,6 +120,7 @@ def _firmware_xml(text: str) -> tuple[NicFirmware, ...]:
 
 def _firmware_element(element: ET.Element) -> NicFirmware:
     versions = {v.tag: v.get("current", "") for v in element.iterfind("Versions/*")}
+    firmware = element.find("Versions/FW")
     return NicFirmware(
         pci=element.get("pciName", ""),
         type=element.get("type", ""),
@@ -122,17 +129,19 @@ def _firmware_element(element: ET.Element) -> NicFirmware:
         description=(element.findtext("Description") or "").strip(),
         burned=_known(versions.get("FW")),
         running=_known(versions.get("FW_Running")),
+        available=None if firmware is None else _known(firmware.get("available")),
         versions=versions,
         status=(element.findtext("Status") or "").strip(),
     )
 
 
 def mst_status(text: str) -> tuple[MstDevice, ...]:
-    """PCI devices of `mst status -v`; network names lose their "net-"."""
+    """PCI devices of `mst status`, with -v or without; network names lose their "net-"."""
     text = _ANSI.sub("", text)
     if "MST modules" not in text and "DEVICE_TYPE" not in text:
-        raise ValueError("neither modules nor devices in it: not the output of mst status -v")
-    return tuple(_mst_device(m) for m in _MST.finditer(text))
+        raise ValueError("neither modules nor devices in it: not the output of mst status")
+    verbose = tuple(_mst_device(m) for m in _MST.finditer(text))
+    return verbose or tuple(MstDevice(type="", mst=path, pci=pci) for path, pci in _MST_SHORT.findall(text))
 
 
 def _mst_device(m: re.Match[str]) -> MstDevice:
@@ -166,11 +175,19 @@ def _mlxlink_json(text: str) -> dict[str, str]:
     except (msgspec.DecodeError, KeyError, TypeError) as e:
         raise ValueError(f"not the JSON of mlxlink: {e}") from e
     values: dict[str, str] = {}
-    for section in output.values():
+    for section in output.values() if isinstance(output, dict) else ():
         for title, value in section.items() if isinstance(section, dict) else ():
-            if isinstance(value, str):
-                values.setdefault(title, value)
+            values.setdefault(title, _mlxlink_value(value))
+    if not values:
+        raise ValueError("the JSON of mlxlink holds no values")
     return values
+
+
+def _mlxlink_value(value: Any) -> str:
+    """Text as it is, numbers as text; the values of a mask or of all lanes joined as in the text form."""
+    if isinstance(value, dict):
+        value = value.get("values", value.get("mask", ""))
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def show_gids(text: str) -> tuple[GidRow, ...]:
@@ -193,6 +210,7 @@ def _gid_row(words: list[str]) -> GidRow | None:
 FORMATS: dict[str, Callable[[str], Any]] = {
     "mlxfwmanager": mlxfwmanager,
     "mlxfwmanager --query-format XML": mlxfwmanager,
+    "mst status": mst_status,
     "mst status -v": mst_status,
     "mlxlink": mlxlink,
     "mlxlink --json": mlxlink,

@@ -11,10 +11,16 @@ from msgspec import Struct
 
 _SETTINGS = re.compile(r"^Settings for (\S+):", re.MULTILINE)
 _LINK = re.compile(
-    r"^(?:\d+:\s*|link\s+)(\S+?)/(\d+):?\s+(?:\S+\s+)*?state\s+(\S+)\s+physical_state\s+(\S+)(?:\s+netdev\s+(\S+))?",
+    r"^[ \t]*(?:\d+(?:/\d+)?:[ \t]*|link[ \t]+)(\S+?)/(\d+):?[ \t]+(?:\S+[ \t]+)*?state[ \t]+(\S+)"
+    r"[ \t]+physical_state[ \t]+(\S+)(?:[ \t]+netdev[ \t]+(\S+))?",
     re.MULTILINE,
 )
 _IP = re.compile(r"^(\d+):\s+([^:@\s]+)(?:@(\S+?))?:\s+<([^>]*)>\s+mtu\s+(\d+)(.*)$", re.MULTILINE)
+_BRIEF = re.compile(
+    r"^[ \t]*([^:@\s]+)(?:@(\S+))?[ \t]+([A-Z]+)[ \t]*(?:[ \t]([^<\n]*))?(?:<([^>\n]*)>)?[ \t\r]*$", re.MULTILINE
+)
+_STATES = frozenset({"UP", "DOWN", "UNKNOWN", "DORMANT", "LOWERLAYERDOWN", "NOTPRESENT", "TESTING"})
+_COUNTERS = re.compile(r"^[ \t]*link[ \t]+(\S+?/\d+)[ \t]+(\S[^\n]*)$", re.MULTILINE)
 _STATE = re.compile(r"\bstate\s+(\S+)")
 _MASTER = re.compile(r"\bmaster\s+(\S+)")
 _VF = re.compile(r"^[ \t]+vf\s+\d+\s", re.MULTILINE)
@@ -125,12 +131,24 @@ def rdma_link(text: str) -> tuple[RdmaLink, ...]:
 
 
 def rdma_statistic(text: str) -> dict[str, dict[str, int]]:
-    """`rdma statistic -j`: device/port -> counter -> value; the names of the counters are the vendor's."""
+    """`rdma statistic`, text or -j: device/port -> counter -> value; the names of the counters are the vendor's."""
+    if not text.lstrip().startswith(("[", "{")):
+        return _rdma_statistic_text(text)
     return {
         f"{row['ifname']}/{row.get('port', 1)}": {
             k: v for k, v in row.items() if isinstance(v, int) and k not in ("port", "ifindex")
         }
         for row in _rows(text)
+    }
+
+
+def _rdma_statistic_text(text: str) -> dict[str, dict[str, int]]:
+    found = {name: words.split() for name, words in _COUNTERS.findall(text)}
+    if not found:
+        raise ValueError("no link line: not the output of rdma statistic")
+    return {
+        name: {key: int(value) for key, value in zip(w[::2], w[1::2], strict=False) if value.isdigit()}
+        for name, w in found.items()
     }
 
 
@@ -151,12 +169,28 @@ def ip_json(text: str) -> tuple[IpLink, ...]:
 
 
 def ip_text(text: str) -> tuple[IpLink, ...]:
-    """`ip link` or `ip addr` as text."""
+    """`ip link` or `ip addr` as text, also -br."""
     found = list(_IP.finditer(text))
+    if not found and (brief := ip_brief(text)):
+        return brief
     if not found:
         raise ValueError("no interface line: not the output of ip link or ip addr")
     ends = [m.start() for m in found[1:]] + [len(text)]
     return tuple(_ip_link(m, text[m.end() : end]) for m, end in zip(found, ends, strict=True))
+
+
+def ip_brief(text: str) -> tuple[IpLink, ...]:
+    """`ip -br link` or `ip -br addr`: name, state, then the MAC and flags or the addresses."""
+    return tuple(
+        IpLink(
+            name=m[1],
+            state=m[3],
+            flags=tuple(m[5].split(",")) if m[5] else (),
+            addresses=tuple(w for w in (m[4] or "").split() if "/" in w),
+        )
+        for m in _BRIEF.finditer(text)
+        if m[3] in _STATES
+    )
 
 
 def _ip_link(m: re.Match[str], body: str) -> IpLink:
@@ -198,8 +232,11 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "ethtool -S": ethtool_statistics,
     "rdma link": rdma_link,
     "rdma link -j": rdma_link,
+    "rdma statistic": rdma_statistic,
     "rdma statistic -j": rdma_statistic,
     "ip -j addr": ip,
+    "ip -br link": ip,
+    "ip -br addr": ip,
     "ip link show": ip,
     "ip addr": ip,
 }
