@@ -12,9 +12,7 @@ from assay.slurm.table import BLANK, STAMP, Shapes, by_header, table
 from assay.slurm.times import stamp
 from assay.slurm.words import said
 
-ARGV = (
-    "sacctmgr", "-n", "-P", "show", "event", "format=Cluster,NodeName,TimeStart,TimeEnd,State,User,Reason",
-)  # fmt: skip
+ARGV = ("sacctmgr", "-P", "show", "event", "format=Cluster,NodeName,TimeStart,TimeEnd,State,User,Reason")
 _SHAPES: Shapes = {
     "timestart": STAMP,
     "timeend": STAMP,
