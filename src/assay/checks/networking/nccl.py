@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from assay.checks.alike import NODES_NAMED
 from assay.checks.networking.rdma import fabric_of
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
@@ -362,5 +363,6 @@ def qps(setups: Fleet[NcclSetup], rdma: Fleet[RdmaDevices], bars: Network) -> Ve
         return skip(f"{len(roce)} nodes with RoCE: small enough for the default")
     few = [n for n in roce if n in setups and setups[n].setting("NCCL_IB_QPS_PER_CONNECTION") in (None, "1")]
     if few:
-        return warn(f"{len(few)} of {len(roce)} RoCE nodes use one queue pair per connection", bar=bars.qps_nodes.bar())
+        words = f"one queue pair per connection on {len(few)} of {len(roce)} RoCE nodes: {some(few, NODES_NAMED)}"
+        return warn(words, seen=few, bar=bars.qps_nodes.bar())
     return ok(f"several queue pairs per connection on {len(roce)} RoCE nodes", bar=bars.qps_nodes.bar())

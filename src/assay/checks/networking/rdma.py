@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from assay.checks.alike import alike
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.gpu_pci import GpuPciDevices
@@ -159,21 +160,13 @@ def count(rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
 )
 def uniform(fleet: Fleet[RdmaDevices], gpus: Fleet[GpuPciDevices]) -> Verdict:
     """Compares nodes with the same number of GPUs of the same model: number and rate of their NICs must not differ."""
-    groups: dict[tuple[str, int], dict[str, list[str]]] = {}
+    kinds: dict[str, dict[str, str]] = {}
     for node, rdma in fleet.items():
         found = gpus[node].gpus if node in gpus else ()
         if found and rdma.rails:
             shape = f"{len(rdma.rails)} x {top_rate(rdma.rails) or 0:g} Gb/s"
-            groups.setdefault((found[0].device, len(found)), {}).setdefault(shape, []).append(node)
-    odd: dict[str, list[str]] = {}
-    for shapes in groups.values():
-        usual = max(shapes, key=lambda shape: len(shapes[shape]))
-        odd.update({f"{s} instead of {usual}": nodes for s, nodes in shapes.items() if s != usual})
-    if not groups:
-        return skip("no GPU node has a compute network")
-    if odd:
-        return fail("; ".join(f"{text} on {some(nodes)}" for text, nodes in sorted(odd.items())), seen=odd)
-    return ok(f"{', '.join(sorted({s for shapes in groups.values() for s in shapes}))} throughout")
+            kinds.setdefault(f"{len(found)} x GPU {found[0].device}", {})[node] = shape
+    return alike("compute network", kinds, fail, nobody="no GPU node has a compute network")
 
 
 def _firmware(devices: Iterable[RdmaDevice]) -> dict[str, Counter[str]]:
@@ -214,18 +207,11 @@ def firmware(rdma: RdmaDevices) -> Verdict:
 )
 def firmware_uniform(fleet: Fleet[RdmaDevices]) -> Verdict:
     """Warns when cards of one board run different firmware on different nodes."""
-    boards: dict[str, dict[str, list[str]]] = {}
+    boards: dict[str, dict[str, str]] = {}
     for node, rdma in fleet.items():
         for board, versions in _firmware(rdma.devices).items():
-            for version in versions:
-                boards.setdefault(board, {}).setdefault(version, []).append(node)
-    mixed = {b: v for b, v in boards.items() if len(v) > 1}
-    if not boards:
-        return skip("no device names its firmware", "absent")
-    if mixed:
-        lines = [f"{b}: " + ", ".join(f"{v} on {len(n)}" for v, n in sorted(vs.items())) for b, vs in mixed.items()]
-        return warn(some(sorted(lines)), seen=mixed)
-    return ok(f"one firmware per board on {len(fleet)} nodes")
+            boards.setdefault(board, {})[node] = ", ".join(sorted(versions))
+    return alike("NIC firmware", boards, nobody="no device names its firmware")
 
 
 @check(

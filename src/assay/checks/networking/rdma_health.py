@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay.checks.alike import alike
 from assay.checks.networking.rdma import compute_of, fabric_of
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
@@ -118,16 +119,11 @@ def pkeys(rdma: RdmaDevices) -> Verdict:
 )
 def pkeys_uniform(fleet: Fleet[RdmaDevices], gpus: Fleet[GpuPresence]) -> Verdict:
     """Warns when GPU nodes have different sets of partition keys."""
-    sets: dict[tuple[str, ...], list[str]] = {}
+    keys: dict[str, str] = {}
     for node, rdma in fleet.items():
-        for keys in list(_pkeys(rdma))[: node in gpus and gpus[node].any]:
-            sets.setdefault(keys, []).append(node)
-    if not sets:
-        return skip("no GPU node has an active InfiniBand port")
-    if len(sets) > 1:
-        rare = min(sets.items(), key=lambda item: len(item[1]))
-        return warn(f"{len(sets)} sets of partition keys; {some(rare[1])} have {' '.join(rare[0]) or 'none'}")
-    return ok(f"{' '.join(next(iter(sets)))} on all GPU nodes with InfiniBand")
+        if node in gpus and gpus[node].any and (sets := _pkeys(rdma)):
+            keys[node] = " ".join(next(iter(sets))) or "none"
+    return alike("partition keys", {"": keys}, nobody="no GPU node has an active InfiniBand port")
 
 
 @check(
@@ -216,15 +212,10 @@ def _rail_interfaces(roce: tuple[RdmaDevice, ...], nets: NetDevices) -> dict[str
 )
 def mtu_uniform(rdma: Fleet[RdmaDevices], nets: Fleet[NetDevices], gpus: Fleet[GpuPresence]) -> Verdict:
     """Fails when the MTU of the RoCE rails differs between GPU nodes."""
-    values: dict[int, list[str]] = {}
+    mtus: dict[str, str] = {}
     for node, devices in rdma.items():
         if node in nets and node in gpus:
-            roce = _roce(devices, gpus[node])
-            for value in {d.mtu for d in _rail_interfaces(roce, nets[node]).values() if d.mtu}:
-                values.setdefault(value, []).append(node)
-    if not values:
-        return skip("no node has a RoCE rail with an interface")
-    if len(values) > 1:
-        rare = min(values.items(), key=lambda item: len(item[1]))
-        return fail(f"MTUs {', '.join(map(str, sorted(values)))}; {rare[0]} on {some(rare[1])}", seen=sorted(values))
-    return ok(f"MTU {next(iter(values))} on the RoCE rails of all nodes")
+            rails = _rail_interfaces(_roce(devices, gpus[node]), nets[node]).values()
+            if found := {d.mtu for d in rails if d.mtu}:
+                mtus[node] = ", ".join(map(str, sorted(found)))
+    return alike("MTU", {"": mtus}, fail, nobody="no node has a RoCE rail with an interface")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from assay.checks.alike import by_value, told
 from assay.checks.place import not_the_host
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
@@ -49,21 +52,25 @@ def managed(users: Users, os: OsRelease | Missing, place: Virtualisation | Missi
 )
 def same_ids(users: Fleet[Users]) -> Verdict:
     """Fails when one local account has different numbers on different nodes; warns when one number has two names."""
-    accounts: set[Account] = set().union(*(u.ordinary for u in users.values()))
     if len(users) < 2:
-        return skip("one node: nothing to compare", "not-applicable")
+        return skip("one node: nothing to compare")
+    accounts: set[Account] = set().union(*(u.ordinary for u in users.values()))
     if not accounts:
         return skip("no local accounts of people on these nodes")
-    uids: dict[str, set[int]] = {}
-    names: dict[int, set[str]] = {}
-    for account in accounts:
-        uids.setdefault(account.name, set()).add(account.uid)
-        names.setdefault(account.uid, set()).add(account.name)
-    if apart := sorted(f"{n} = {' or '.join(map(str, sorted(u)))}" for n, u in uids.items() if len(u) > 1):
-        return fail(f"one account, different uids: {some(apart)}", seen=apart)
-    if shared := sorted(f"{u} = {' or '.join(sorted(n))}" for u, n in names.items() if len(n) > 1):
-        return warn(f"one uid, different accounts: {some(shared)}", seen=shared)
-    return ok(f"{len(uids)} local accounts have the same uid on {len(users)} nodes", seen=len(uids))
+    names, uids = Counter(a.name for a in accounts), Counter(a.uid for a in accounts)
+    if apart := sorted(name for name, n in names.items() if n > 1):
+        words = [f"{name}: {_where({a.uid for a in accounts if a.name == name}, name, users)}" for name in apart]
+        return fail(f"one account, different uids: {some(words)}", seen=apart)
+    if shared := sorted(uid for uid, n in uids.items() if n > 1):
+        words = [f"{uid} = {' or '.join(sorted(a.name for a in accounts if a.uid == uid))}" for uid in shared]
+        return warn(f"one uid, different accounts: {some(words)}", seen=shared)
+    return ok(f"{len(names)} local accounts have the same uid on {len(users)} nodes", seen=len(names))
+
+
+def _where(uids: set[int], name: str, users: Fleet[Users]) -> str:
+    """Which nodes give the account which number."""
+    found = {node: str(a.uid) for node, u in users.items() for a in u.ordinary if a.name == name and a.uid in uids}
+    return told(by_value(found))
 
 
 @check(

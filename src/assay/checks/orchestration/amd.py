@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
+from assay.checks.alike import alike
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.amd_devices import AmdDevices, DeviceFile
@@ -118,8 +117,8 @@ def runtime(pci: GpuPciDevices, rocm: Rocm | Missing, devices: AmdDevices | Miss
 )
 def driver_uniform(devices: Fleet[AmdDevices]) -> Verdict:
     """Warns when the nodes with AMD GPUs do not all load the same amdgpu version."""
-    versions = Counter(d.module_version or "of the kernel" for d in devices.values() if d.loaded)
-    return _uniform("amdgpu", versions)
+    versions = {node: d.module_version or "of the kernel" for node, d in devices.items() if d.loaded}
+    return alike("amdgpu driver", {"": versions})
 
 
 @check(
@@ -132,13 +131,4 @@ def driver_uniform(devices: Fleet[AmdDevices]) -> Verdict:
 )
 def rocm_uniform(installs: Fleet[Rocm]) -> Verdict:
     """Warns when the nodes with ROCm do not all have the same release under /opt/rocm."""
-    return _uniform("ROCm", Counter(r.version for r in installs.values() if r.version))
-
-
-def _uniform(what: str, versions: Counter[str]) -> Verdict:
-    if not versions:
-        return skip(f"no node tells its {what} version", "absent")
-    if len(versions) == 1:
-        return ok(f"{what} {next(iter(versions))} on {versions.total()} nodes", seen=sorted(versions))
-    kinds = [f"{n} x {version}" for version, n in versions.most_common()]
-    return warn(f"{len(versions)} versions of {what}: {', '.join(kinds)}", seen=kinds)
+    return alike("ROCm release", {"": {node: r.version for node, r in installs.items() if r.version}})

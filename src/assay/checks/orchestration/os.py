@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from assay.checks.alike import alike
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import ok, warn
 from assay.facts.os import OsRelease
 from assay.model import Verdict
 
@@ -18,7 +18,5 @@ from assay.model import Verdict
 )
 def uniform(releases: Fleet[OsRelease]) -> Verdict:
     """Passes when every node that answered runs the same distribution and version; warns otherwise."""
-    seen = sorted({r.pretty or f"{r.id} {r.version}" for r in releases.values()})
-    if len(seen) == 1:
-        return ok(f"{seen[0]} everywhere", seen=seen)
-    return warn(f"{len(seen)} operating systems: {', '.join(seen)}", seen=seen)
+    systems = {node: r.pretty or f"{r.id} {r.version}".strip() for node, r in releases.items()}
+    return alike("operating system", {"": {node: name for node, name in systems.items() if name}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from assay.checks.alike import NODES_NAMED
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.cpu import Cpu, Numa
@@ -132,7 +133,7 @@ def memory_uniform(memory: Fleet[Memory], cpus: Fleet[Cpu], bar: Host) -> Verdic
         return skip("no two nodes of one kind to compare")
     odd = {n: size for sizes in compared.values() for n, size in _smaller(sizes, bar.memory_spread.value).items()}
     if odd:
-        words = ", ".join(f"{n} {size // 1024} GiB" for n, size in list(odd.items())[:8])
+        words = some((f"{n} {size // 1024} GiB" for n, size in odd.items()), NODES_NAMED)
         return warn(f"less memory than their peers: {words}", seen=odd, bar=bar.memory_spread.bar(sign="<= "))
     return ok(f"memory is the same on all {sum(map(len, compared.values()))} nodes compared")
 

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-
+from assay.checks.alike import alike
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import ok, skip, some, warn
 from assay.facts.nvidia import NvidiaDriver, NvidiaSmi
 from assay.model import Verdict
-
-
-def _kinds(values: Mapping[str, str]) -> list[str]:
-    """Values by number of nodes, the rare ones with the names of their nodes."""
-    counted = Counter(values.values()).most_common()
-    return [
-        f"{value} on {number} nodes" if i == 0 else f"{value} on {some([n for n, v in values.items() if v == value])}"
-        for i, (value, number) in enumerate(counted)
-    ]
 
 
 @check(
@@ -30,11 +18,8 @@ def _kinds(values: Mapping[str, str]) -> list[str]:
 )
 def driver_uniform(drivers: Fleet[NvidiaDriver]) -> Verdict:
     """Warns when the nodes run different driver versions, or some the open and some the closed module."""
-    kinds = {node: f"{d.version or '?'}{' open' if d.open else ''}" for node, d in drivers.items()}
-    if len(set(kinds.values())) > 1:
-        texts = _kinds(kinds)
-        return warn(f"different drivers: {some(texts)}", seen=texts)
-    return ok(f"driver {next(iter(kinds.values()))} on {len(kinds)} nodes")
+    versions = {node: f"{d.version}{' open' if d.open else ''}" for node, d in drivers.items() if d.version}
+    return alike("driver", {"": versions})
 
 
 @check(
@@ -50,16 +35,9 @@ def vbios_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
     images: dict[str, dict[str, str]] = {}
     for node, smi in fleet.items():
         for product in {gpu.name for gpu in smi.gpus if gpu.name}:
-            versions = {gpu.vbios for gpu in smi.gpus if gpu.name == product and gpu.vbios}
-            images.setdefault(product, {})[node] = ", ".join(sorted(versions))
-    if not images:
-        return skip("no NVIDIA GPU")
-    texts = [
-        f"{product}: {'; '.join(_kinds(found))}" for product, found in images.items() if len(set(found.values())) > 1
-    ]
-    if texts:
-        return warn(f"different VBIOS: {some(texts)}", seen=texts)
-    return ok(f"one VBIOS per product on {len(fleet)} nodes")
+            if versions := {gpu.vbios for gpu in smi.gpus if gpu.name == product and gpu.vbios}:
+                images.setdefault(product, {})[node] = ", ".join(sorted(versions))
+    return alike("VBIOS", images, nobody="no NVIDIA GPU that tells its VBIOS")
 
 
 @check(
@@ -77,11 +55,4 @@ def count_uniform(fleet: Fleet[NvidiaSmi]) -> Verdict:
         names = {gpu.name for gpu in smi.gpus if gpu.name}
         if len(names) == 1:
             counts.setdefault(names.pop(), {})[node] = f"{len(smi.gpus)} GPUs"
-    if not counts:
-        return skip("no node with one kind of NVIDIA GPU")
-    texts = [
-        f"{product}: {'; '.join(_kinds(found))}" for product, found in counts.items() if len(set(found.values())) > 1
-    ]
-    if texts:
-        return warn(f"different numbers of GPUs: {some(texts)}", seen=texts)
-    return ok(f"the same number of GPUs per product on {len(fleet)} nodes")
+    return alike("number of GPUs", counts, nobody="no node with one kind of NVIDIA GPU")

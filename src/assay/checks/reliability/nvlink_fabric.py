@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
+from assay.checks.alike import alike
 from assay.checks.registry import Fleet, check
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.fabric_manager import FabricManager
 from assay.facts.gpu_pci import GpuPciDevices
 from assay.facts.imex import Imex
@@ -170,7 +169,7 @@ def _domain_faults(imex: Imex) -> list[str]:
     codes = sorted({code for row in imex.matrix.values() for code in row} - {"C", "..."})
     return [
         *([f"versions {', '.join(versions)}"] if len(versions) > 1 else []),
-        *([f"{len(away)} of {len(imex.nodes)} nodes not READY: {', '.join(away[:4])}"] if away else []),
+        *([f"{len(away)} of {len(imex.nodes)} nodes not READY: {some(away)}"] if away else []),
         *([f"connections in state {', '.join(codes)}"] if codes else []),
         *(["not UP"] if imex.domain != "UP" else []),
     ]
@@ -203,9 +202,5 @@ def imex_channels(imex: Imex, nvlink: NvLinks, profile: Interconnect) -> Verdict
 )
 def imex_uniform(trays: Fleet[Imex]) -> Verdict:
     """Warns when the nodes that are in an IMEX domain do not all have the same version installed."""
-    versions = Counter(imex.version for imex in trays.values() if imex.version and imex.domain)
-    if not versions:
-        return skip("no node in an IMEX domain tells its version", "absent")
-    if len(versions) > 1:
-        return warn(f"{len(versions)} versions of IMEX: {', '.join(f'{n} x {v}' for v, n in versions.most_common())}")
-    return ok(f"IMEX {next(iter(versions))} on {versions.total()} nodes", seen=sorted(versions))
+    versions = {node: imex.version for node, imex in trays.items() if imex.version and imex.domain}
+    return alike("IMEX version", {"": versions}, nobody="no node in an IMEX domain tells its version")

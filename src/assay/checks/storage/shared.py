@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from assay.checks.alike import NODES_NAMED
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, some, warn
 from assay.facts.gpu_presence import GpuPresence
@@ -12,8 +13,6 @@ from assay.facts.mounts import Mount, Mounts
 from assay.facts.tools import StorageClients
 from assay.model import Missing, Verdict
 from assay.profiles.host import FileSystems, Host
-
-_SHOWN = 4
 
 
 def _of(mounts: Mounts, kinds: frozenset[str]) -> list[Mount]:
@@ -100,7 +99,7 @@ def posix(mounts: Mounts, bar: Host) -> Verdict:
         return skip("no shared file system is mounted")
     faults = [f"{m.target} ({m.fstype}): {fault}" for m in shared if (fault := _fault(m, kinds))]
     if faults:
-        return warn("; ".join(faults[:_SHOWN]), seen=len(faults))
+        return warn(some(faults), seen=faults)
     return ok(f"mount options of {_names(shared)} keep locks between nodes")
 
 
@@ -163,8 +162,8 @@ def mounts_uniform(mounts: Fleet[Mounts], gpus: Fleet[GpuPresence], bar: Host) -
     gaps = {t: [n for n, targets in seen.items() if t not in targets] for t in usual}
     gaps = {t: nodes for t, nodes in gaps.items() if nodes}
     if gaps:
-        words = "; ".join(f"{t} on {', '.join(nodes[:8])}" for t, nodes in list(gaps.items())[:_SHOWN])
+        words = some(f"{t} on {some(nodes, NODES_NAMED)}" for t, nodes in gaps.items())
         return fail(f"shared file systems not mounted: {words}", seen=gaps)
     if not usual:
         return skip("the GPU nodes share no mounted file system")
-    return ok(f"{', '.join(usual[:_SHOWN])} on all {len(seen)} GPU nodes that answered")
+    return ok(f"{some(usual)} on all {len(seen)} GPU nodes that answered")
