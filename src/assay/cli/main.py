@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "export": "Pack a run into one file to mail.",
     "facts": "List the sources of facts; read a tool's output you were sent.",
     "minimums": "Show or renew the table of minimum versions.",
+    "lab": "Run a Slurm cluster with emulated GPUs on this machine.",
     "doctor": "Check this installation.",
     "completion": "Print shell completion for bash, zsh or fish.",
 }

@@ -19,6 +19,8 @@ NEWNET = 0x40000000
 RDONLY, NOSUID, NODEV, REMOUNT, BIND, MOVE, REC = 1, 2, 4, 32, 4096, 8192, 16384
 PRIVATE, SLAVE = 1 << 18, 1 << 19
 
+OF_THE_MACHINE = (16, 17, 25)  # CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_TIME: no namespace keeps them in
+
 _DETACH = 2
 _PDEATHSIG, _CAPBSET_DROP = 1, 24
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -32,7 +34,7 @@ def _call(failed: int, what: str) -> None:
 
 
 def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """mount(2)."""
+    """Mount `source` at `target`."""
     words = [word.encode() or None for word in (source, str(target), kind, options)]
     _call(_libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]), f"mount {kind} {target}")
 
@@ -69,7 +71,7 @@ def pivot(root: Path) -> None:
 
 
 def set_hostname(name: str) -> None:
-    """sethostname(2)."""
+    """Name this UTS namespace."""
     _call(_libc.sethostname(name.encode(), len(name)), "sethostname")
 
 

@@ -106,7 +106,7 @@ def private_files(name: str, spec: Spec) -> Mapping[str, tuple[str | bytes, int,
         password = secrets.token_urlsafe(24)
         found["etc/slurmdbd/slurmdbd.conf"] = (slurm_conf.slurmdbd_conf(password), 0o600, "slurm")
         found["etc/slurmdbd/grants.sql"] = (grants(password), 0o600, "mysql")
-        found[f"{TOOLS}/accounts"] = (sacctmgr_commands(), 0o644, "")
+        found["etc/slurmdbd/associations"] = (associations(), 0o644, "")
     return found
 
 
@@ -119,12 +119,13 @@ def grants(password: str) -> str:
     )
 
 
-def sacctmgr_commands() -> str:
-    """The cluster, an account per tenant, and who may use which; one sacctmgr command per line."""
-    lines = ["add cluster lab"]
+def associations() -> str:
+    """The cluster, an account per tenant and who may use which, as `sacctmgr load` reads it."""
+    lines = ["Cluster - 'lab'", "Parent - 'root'", "User - 'root':DefaultAccount='root':AdminLevel='Administrator'"]
+    accounts_ = slurm_conf.ACCOUNTS.values()
+    lines += [f"Account - '{name}':Description='{name}':Organization='{name}'" for name in accounts_]
     for user, account in slurm_conf.ACCOUNTS.items():
-        lines.append(f"add account {account} cluster=lab description={account} organization={account}")
-        lines.append(f"add user {user} account={account} cluster=lab")
+        lines += [f"Parent - '{account}'", f"User - '{user}':DefaultAccount='{account}'"]
     return "\n".join(lines) + "\n"
 
 
@@ -137,5 +138,3 @@ def put(path: Path, content: str | bytes, mode: int = 0o644, owner: str = "") ->
     path.chmod(mode)
     number = next((account.uid for account in accounts.ALL if account.name == owner), 0)
     os.chown(path, number, number)
-
-

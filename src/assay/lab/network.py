@@ -53,7 +53,7 @@ def set_link(host: Host, interface: str, *, up: bool) -> None:
 
 
 def ip(lines: list[str]) -> None:
-    """Commands for ip(8), all in one process."""
+    """Run lines of `ip -batch`, all in one process."""
     done = subprocess.run(
         ["ip", "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False, timeout=_IP_S
     )

@@ -19,7 +19,7 @@ from assay.errors import AssayError
 
 SLURM = (
     "slurmctld", "slurmd", "slurmdbd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin",
-    "slurm-wlm-jwt-plugin", "munge", "python3-minimal", "iproute2", "procps",
+    "slurm-wlm-jwt-plugin", "munge", "libpmix2", "python3-minimal", "iproute2", "procps",
 )  # fmt: skip
 DATABASE = ("mariadb-server-core",)
 
@@ -148,6 +148,8 @@ def arrange(root: Path) -> None:
     for link, target in _ALTERNATIVES.items():
         if (root / "usr/sbin" / target).exists() and not (root / "usr/sbin" / link).exists():
             (root / "usr/sbin" / link).symlink_to(target)
+    for library in root.glob("usr/lib/*/libpmix.so.2"):  # Slurm asks for the name that only the -dev package has
+        library.with_name("libpmix.so").symlink_to(library.name)
 
 
 def _merge(source: Path, target: Path) -> None:

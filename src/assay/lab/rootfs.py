@@ -13,7 +13,8 @@ from assay.lab.site import HostSite, Site
 from assay.lab.spec import Host, Shape, Spec
 
 _PLAIN = (
-    ("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0), ("fuse", 10, 229),
+    ("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0),
+    ("fuse", 10, 229),
 )  # fmt: skip
 _NVIDIA, _DRI = 195, 226
 _RANGE = re.compile(r"(.*)\[(\d+)-(\d+)\]")
@@ -43,7 +44,8 @@ def _proc(root: Path) -> None:
     """/proc of the new process namespace; what belongs to the whole machine cannot be written."""
     kernel.mount("proc", root / "proc", "proc", kernel.NOSUID | kernel.NODEV)
     for path in ("proc/sys", "proc/sysrq-trigger"):
-        kernel.bind(root / path, root / path, read_only=True)
+        if (root / path).exists():
+            kernel.bind(root / path, root / path, read_only=True)
     boot_id = root / "run/boot_id"
     boot_id.write_text((root / "proc/sys/kernel/random/uuid").read_text(encoding="ascii"), encoding="ascii")
     kernel.bind(boot_id, root / _RANDOM, read_only=True)

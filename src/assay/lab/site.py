@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,6 +12,12 @@ from msgspec import Struct
 from assay.errors import AssayError
 
 SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def say(line: str) -> None:
+    """A line in the lab's own log."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    sys.stderr.flush()
 
 
 def runtime_directory() -> Path:

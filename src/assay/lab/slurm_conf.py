@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from assay.lab.scenario import Scenario
 from assay.lab.spec import CONTROL, Spec, gpu_nodes, node_name, spare
 
-JWT_KEY = "/var/spool/slurmctld/jwt.key"
+JWT_KEY = "/etc/slurmctld/jwt.key"  # on ctl only
 ACCOUNTS = {"alice": "research", "bob": "acme"}
 PARTITIONS = ("batch", "all")
 

@@ -1,0 +1,204 @@
+"""Bring a lab up, and take it down."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import AssayError, UsageError
+from assay.lab import cgroups, janitor, packages
+from assay.lab.control import Lab
+from assay.lab.scenario import scenario
+from assay.lab.site import Site
+from assay.lab.spec import CONTROL, Spec, check, gpu_nodes
+
+_START_S, _PER_NODE_S, _DOWN_S, _AFTER_S = 60.0, 1.0, 15.0, 60.0
+_LOOK_S = 0.05
+_STATE = re.compile(r"^NodeName=(\S+) .*? State=(\S+)", re.MULTILINE)
+_LOG_LINES = 12
+
+Say = Callable[[str], None]
+
+
+def up(spec: Spec, say: Say) -> Lab:
+    """A lab with all nodes idle; AssayError with the logs of what failed, and nothing left behind."""
+    check(spec)
+    needed = scenario(spec.scenario)
+    require_root()
+    lab = Lab(spec.name)
+    with _locked(lab.site) as lock:
+        image = packages.image("slurm", packages.SLURM, say)
+        database = str(packages.image("database", packages.DATABASE, say)) if spec.accounting else ""
+        spec = msgspec.structs.replace(spec, constrain="cgroup/v1" if cgroups.usable() else "")
+        start = _Start(lab, spec, lock, [str(image), database])
+        try:
+            start.wait()
+            for host, argv in needed.after:
+                _after(lab, host, argv)
+            start.keep()
+        except BaseException:
+            start.end()
+            raise
+    return lab
+
+
+def require_root() -> None:
+    """UsageError for anybody else."""
+    if os.geteuid():
+        raise UsageError("the lab needs root: it makes namespaces, mounts and devices", hint="sudo assay lab ...")
+
+
+@contextlib.contextmanager
+def _locked(site: Site) -> Iterator[int]:
+    """The lock of a lab's directory, which whoever inherits it keeps; UsageError when the lab is up."""
+    while True:
+        site.directory.parent.mkdir(mode=0o700, exist_ok=True)
+        site.directory.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(site.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            name = site.directory.name
+            raise UsageError(f"the lab {name!r} is already up", hint="assay lab status; assay lab down") from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.sameopenfile(fd, fd) and os.fstat(fd).st_ino == site.lock.stat().st_ino:
+                break
+        os.close(fd)  # somebody took the directory away in between
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+class _Start:
+    """A lab that is coming up: it ends with this process until `keep`."""
+
+    def __init__(self, lab: Lab, spec: Spec, lock: int, images: list[str]) -> None:
+        self.lab, self.spec, site = lab, spec, lab.site
+        janitor_left_overs(site, spec)
+        (site.directory / "spec.json").write_bytes(msgspec.json.encode(spec))
+        held, self.leash = os.pipe()
+        argv = [sys.executable, "-m", "assay.lab.janitor", str(site.directory), *images, str(held)]
+        self.log = os.open(site.log, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_TRUNC, 0o600)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(held, lock), cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(held)
+        self.until = time.monotonic() + _START_S + _PER_NODE_S * spec.nodes
+
+    def wait(self) -> None:
+        """Until every node is idle."""
+        while not self.lab.supervisor():
+            self._pause("the supervisor did not start")
+        while not (status := self.lab.ask("status"))["started"]:
+            if status["trouble"]:
+                raise AssayError(f"the lab did not start: {status['trouble']}", hint=self._logs(CONTROL))
+            self._pause("the hosts did not start in time")
+        while missing := self._not_idle():
+            self._failed_daemon()
+            self._pause(f"not idle in time: {', '.join(missing[:8])}", missing[0])
+
+    def _not_idle(self) -> list[str]:
+        done = self.lab.run(CONTROL, ["scontrol", "--oneliner", "show", "node"])
+        states = dict(_STATE.findall(done.stdout))
+        return [
+            f"{name} ({states.get(name, 'unknown')})" for name in gpu_nodes(self.spec) if states.get(name) != "IDLE"
+        ]
+
+    def _failed_daemon(self) -> None:
+        for name, host in self.lab.ask("status")["hosts"].items():
+            failed = [line for line in host["boot"] if line.startswith("failed")]
+            if failed or host["trouble"]:
+                raise AssayError(f"{name}: {(failed or [host['trouble']])[0]}", hint=self._logs(name))
+
+    def _pause(self, late: str, host: str = CONTROL) -> None:
+        if self.process.poll() is not None:
+            raise AssayError("the lab ended while it started", hint=self._own_log())
+        if time.monotonic() > self.until:
+            raise AssayError(late, hint=self._logs(host.partition(" ")[0]) or self._own_log())
+        time.sleep(_LOOK_S)
+
+    def _logs(self, host: str) -> str:
+        """The ends of a host's logs and of the lab's own."""
+        with contextlib.suppress(AssayError):
+            logs = self.lab.ask("log", host)["logs"]
+            return "\n".join([*(f"{name}:\n{_end(text)}" for name, text in logs.items() if text), self._own_log()])
+        return self._own_log()
+
+    def _own_log(self) -> str:
+        size = os.fstat(self.log).st_size
+        return _end(os.pread(self.log, size, 0).decode("utf-8", "replace"))
+
+    def keep(self) -> None:
+        """Let the lab live on without this process."""
+        os.write(self.leash, b"k")
+
+    def end(self) -> None:
+        """Take down what has started, and wait until it is gone."""
+        os.close(self.leash)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_DOWN_S)
+
+
+def _end(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines()[-_LOG_LINES:])
+
+
+def _after(lab: Lab, host: str, argv: tuple[str, ...]) -> None:
+    done = lab.run(host, argv, timeout_s=_AFTER_S)
+    if done.returncode:
+        raise AssayError(f"{host}: {' '.join(argv)} failed ({done.returncode})", hint=done.stderr.strip()[-500:])
+
+
+def janitor_left_overs(site: Site, spec: Spec) -> None:
+    """Take away what a lab left whose janitor was killed too. The lock is ours, so none is alive."""
+    cgroups.remove(spec.name)
+    for name in ("control", "spec.json", "log"):
+        (site.directory / name).unlink(missing_ok=True)
+
+
+def down(name: str) -> bool:
+    """End a lab and wait until nothing is left of it; False when none was up."""
+    require_root()
+    lab = Lab(name)
+    pid = lab.supervisor()
+    if pid is None:
+        return _forget(lab.site, name)
+    fd = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+        if not select.select([fd], [], [], _DOWN_S)[0]:
+            raise AssayError(f"the lab {name!r} does not end", hint=f"process {pid} is still there")
+    finally:
+        os.close(fd)
+    until = time.monotonic() + _DOWN_S
+    while lab.site.lock.exists() and time.monotonic() < until:
+        if _forget(lab.site, name):
+            break
+        time.sleep(_LOOK_S)
+    return True
+
+
+def _forget(site: Site, name: str) -> bool:
+    """Clean up in the place of a janitor that was killed; False while somebody holds the lock."""
+    if not Path(site.lock).exists():
+        return False
+    try:
+        with _locked(site):
+            janitor.clean(site, Spec(name=name))
+    except UsageError:
+        return False
+    return True

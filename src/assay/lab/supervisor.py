@@ -1,0 +1,196 @@
+"""The lab's first process: starts the hosts, starts again who rebooted, and answers the control socket.
+
+It is PID 1 of its own namespaces: when it ends, for whatever reason, the kernel ends everything in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from assay.errors import AssayError
+from assay.lab import kernel, layer, network, node
+from assay.lab.requests import Requests
+from assay.lab.site import SCRIPTS, Site, say
+from assay.lab.spec import CONTROL, Host, Spec, hosts
+
+_NAMESPACES = kernel.NEWNS | kernel.NEWUTS | kernel.NEWIPC | kernel.NEWNET
+_CONTROL_S, _LOOK_S, _KMSG_S = 90.0, 0.01, 10.0
+_TMPFS = "mode=755,size=75%"
+
+
+class Machine:
+    """A host and what is known of its present life. `zero` = CLOCK_BOOTTIME at which its clock was 0."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.pid, self.pidfd, self.boots = 0, -1, 0
+        self.again_at: float | None = None
+        self.trouble = ""
+
+    @property
+    def power(self) -> str:
+        """on, off or booting."""
+        return "on" if self.pid else "booting" if self.again_at is not None else "off"
+
+
+class Supervisor:
+    """State of a running lab."""
+
+    def __init__(self, plan: node.Plan) -> None:
+        self.plan = plan
+        self.machines = {host.name: Machine(host) for host in hosts(plan.spec)}
+        self.waiting = [host.name for host in hosts(plan.spec)]
+        self.trouble = ""
+        self.control_until = time.monotonic() + _CONTROL_S
+        self.selector = selectors.DefaultSelector()
+        self.kernel_logs = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+    # ---- hosts ----
+
+    def boot(self, name: str) -> None:
+        """Start a host that is off; its kernel log starts anew."""
+        machine, spec = self.machines[name], self.plan.spec
+        uptime = 0.0 if machine.boots else float(spec.uptime_s)
+        zero = time.clock_gettime(time.CLOCK_BOOTTIME) - uptime
+        self.tell_kernel_log(name, zero=zero, text=f"<5>Linux version {os.uname().release} (emulated machine {name})")
+        machine.again_at, machine.trouble = None, ""
+        try:
+            machine.pid = node.start(machine.host, self.plan, uptime)
+            machine.pidfd = os.pidfd_open(machine.pid)
+        except (AssayError, OSError) as e:
+            machine.trouble = str(e)
+            self.trouble = self.trouble or f"{name} did not start: {e}"
+            return
+        machine.boots += 1
+
+    def power_off(self, name: str) -> None:
+        """Cut a host's power."""
+        machine = self.machines[name]
+        machine.again_at = None
+        if machine.pid:
+            signal.pidfd_send_signal(machine.pidfd, signal.SIGKILL)
+
+    def reap(self) -> None:
+        """Take the exit codes of ended processes; a host whose init got SIGHUP called reboot(2)."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for machine in self.machines.values():
+                if machine.pid == pid:
+                    self.went_off(machine, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+
+    def went_off(self, machine: Machine, number: int) -> None:
+        """A host's first process ended by signal `number`."""
+        os.close(machine.pidfd)
+        machine.pid, machine.pidfd = 0, -1
+        if number == signal.SIGHUP:
+            machine.again_at = time.monotonic() + self.plan.spec.reboot_s
+        elif number not in {signal.SIGINT, signal.SIGKILL}:
+            machine.trouble = "its init ended; the lab's log says why"
+            self.trouble = self.trouble or f"{machine.host.name}: {machine.trouble}"
+        say(f"{machine.host.name} is off (signal {number})")
+
+    def tell_kernel_log(self, name: str, **order: float | str) -> None:
+        """Have the kernel log of a host cleared or added to, from outside."""
+        self.kernel_logs.sendto(json.dumps({"node": name, **order}).encode(), f"{self.plan.site.kernel_logs}.sock")
+
+    # ---- the start, one step at a time ----
+
+    def told(self, name: str) -> str:
+        """What a host's init says of its boot."""
+        try:
+            return self.plan.site.host(name).boot.read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def step(self) -> float | None:
+        """Do what is due; seconds until there is more to do, None when only events count."""
+        if self.waiting and not self.trouble:
+            return self.start_next()
+        now = time.monotonic()
+        for name, machine in self.machines.items():
+            if machine.again_at is not None and machine.again_at <= now:
+                self.boot(name)
+        due = [machine.again_at for machine in self.machines.values() if machine.again_at is not None]
+        return max(min(due) - now, 0) if due else None
+
+    def start_next(self) -> float:
+        """Nodes start once the controller listens, so that they register at once."""
+        name = self.waiting[0]
+        if self.machines[name].host.role == "gpu" and "ready" not in self.told(CONTROL).split():
+            if "failed" in self.told(CONTROL) or time.monotonic() > self.control_until:
+                self.trouble = f"{CONTROL}: {self.told(CONTROL).strip() or 'its daemons did not start in time'}"
+            return _LOOK_S
+        self.boot(self.waiting.pop(0))
+        return 0
+
+    def run(self, listening: socket.socket, leash: int) -> None:
+        """Serve until killed, or until who started the lab is gone before it was up."""
+        wake, wakened = os.pipe()
+        os.set_blocking(wakened, False)
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakened, warn_on_full_buffer=False)
+        requests = Requests(self)
+        for fd in (wake, leash, listening.fileno()):
+            self.selector.register(fd, selectors.EVENT_READ)
+        while True:
+            for key, _ in self.selector.select(self.step()):
+                if key.fd == leash:
+                    if os.read(leash, 1) != b"k":
+                        return
+                    self.selector.unregister(leash)
+                elif key.fd == wake:
+                    os.read(wake, 4096)
+                else:
+                    requests.serve(listening)
+            self.reap()
+
+
+def supervise(spec_plan: node.Plan, image: Path, leash: int) -> None:
+    """Make the namespaces and everything in them, then serve. Called as PID 1 of a new process namespace."""
+    plan, site = spec_plan, spec_plan.site
+    kernel.unshare(_NAMESPACES)
+    kernel.mount("", "/", flags=kernel.REC | kernel.SLAVE)
+    kernel.mount("proc", "/proc", "proc")
+    kernel.mount("tmpfs", site.private, "tmpfs", 0, _TMPFS)
+    for directory in (site.layer, site.slurm, site.shared):
+        directory.mkdir()
+    kernel.mount("shared", site.shared, "tmpfs", 0, "mode=1777,size=50%")
+    layer.build(site, plan.spec, plan.scenario, image)
+    for host in hosts(plan.spec):
+        node.prepare(host, plan)
+    network.make_bridges()
+    _kernel_logs(site, plan.spec)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        with contextlib.suppress(FileNotFoundError):
+            site.control.unlink()
+        listening.bind(str(site.control))
+        listening.listen(64)
+        Supervisor(plan).run(listening, leash)
+
+
+def _kernel_logs(site: Site, spec: Spec) -> None:
+    """Start the process that keeps the kernel logs, and wait until they are mounted."""
+    program = SCRIPTS.parent / "kmsg.py"
+    argv = [sys.executable, "-IS", str(program), str(site.kernel_logs), *(host.name for host in hosts(spec))]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    with selectors.DefaultSelector() as selector:
+        stream = process.stdout
+        if stream is None or not (selector.register(stream, selectors.EVENT_READ) and selector.select(_KMSG_S)):
+            raise AssayError("the kernel logs did not start in time")
+        if stream.readline() != b"ready\n":
+            raise AssayError("the kernel logs did not start")
