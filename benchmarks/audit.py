@@ -1,4 +1,4 @@
-"""`assay audit local` on this machine: wall time, CPU, peak memory of CLI and collector; CPU of --help and --version."""
+"""`assay audit local` here: wall time, CPU, peak memory of CLI and collector; CPU of --help and --version."""
 
 import os
 import statistics

@@ -26,12 +26,15 @@ LIMIT = 150 << 10
 HEALTHY = ("hgx-h100", "hgx-b300", "gb300-tray", "mi355x", "login-cpu", "vm-pcie", "unprivileged")
 # What a well kept host still shows: evidence that nobody on it can give, and choices that are debatable.
 EXPECTED = {
-    "bmc.in-band", "kernel.log.readable", "minimums.kernel", "numa.gpu-memory", "storage.local-scratch", "health.active.light",
+    "bmc.in-band", "kernel.log.readable", "minimums.kernel", "numa.gpu-memory", "storage.local-scratch",
+    "health.active.light",
 }  # fmt: skip
 PLANTED = {
     "cuda.nvcc.gpu", "cuda.nvcc.path", "health.fresh", "kernel.log.kept", "kernel.log.readable", "kernel.named-cves",
-    "kernel.newest-runs", "memory.swap", "minimums.docker", "minimums.nvidia-container-toolkit", "minimums.nvidia-driver",
-    "minimums.runc", "net.gpudirect.path", "net.pcie.acs", "net.rdma.ports", "nvidia.gpu.count", "nvidia.profiling.open",
+    "kernel.newest-runs", "memory.swap", "minimums.docker", "minimums.nvidia-container-toolkit",
+    "minimums.nvidia-driver",
+    "minimums.runc", "net.gpudirect.path", "net.pcie.acs", "net.rdma.ports", "nvidia.gpu.count",
+    "nvidia.profiling.open",
     "nvidia.remapped-rows", "sockets.observability", "ssh.password-login", "storage.image-space", "storage.space",
     "sudo.not-for-everyone", "time.synchronised", "users.identity-provider", "virt.nested",
 }  # fmt: skip

@@ -64,7 +64,7 @@ def described(root: Path, uid: int) -> VirtualHost:
             parts.links[name] = os.readlink(path)  # noqa: PTH115 - pathlib would tidy it up
         elif letter == "f":
             parts.files[name] = path.read_text()
-    return parts.host("here", 0.0, uid, {NOBODY} if uid else ())
+    return parts.host("here", 0.0, uid=uid, groups={NOBODY} if uid else ())
 
 
 def walk(root: Path) -> Iterator[Path]:

@@ -54,7 +54,8 @@ def build(machine: Machine) -> VirtualHost:
     pieces = [
         system.base(name, shape, state, image), pci.sysfs(found), network.sysfs(shape, state, found),
         infiniband.sysfs(name, shape, state, found, network.names(shape, found)), processor.kernel_files(shape, state),
-        drives.sysfs(shape, found), accounts.accounts(sudo_for_all=image.sudo_for_all, directory=not image.sudo_for_all),
+        drives.sysfs(shape, found), accounts.accounts(sudo_for_all=image.sudo_for_all,
+        directory=not image.sudo_for_all),
         _services(shape, image), monitoring.health(name, shape, image, found), compute.compute(shape, state, image),
         storage.storage(shape, image), records.records(name, shape, state, image, found, NOW),
         packages.packages(shape, state, image), *_accelerators(name, shape, state, image, found),
@@ -70,7 +71,7 @@ def build(machine: Machine) -> VirtualHost:
         groups = TENANT_GROUPS
         system.reader(parts, machine.uid, TENANT, groups)
         parts.environment |= {"USER": "tenant", "LOGNAME": "tenant", "HOME": "/home/tenant"}
-    return parts.host(name, NOW, machine.uid, groups, hung=machine.hung)
+    return parts.host(name, NOW, uid=machine.uid, groups=groups, hung=machine.hung)
 
 
 def _accelerators(name: str, shape: Shape, state: State, image: Image, found: tuple[Device, ...]) -> list[Parts]:
@@ -107,7 +108,8 @@ def _services(shape: Shape, image: Image) -> Parts:
     units = [
         Service(unit="chrony", about="chrony, an NTP client/server", process="chronyd"),
         Service(unit="ssh", about="OpenBSD Secure Shell server", process="sshd"),
-        Service(unit="rsyslog", about="System Logging Service", process="rsyslogd", arguments="/usr/sbin/rsyslogd -n -iNONE"),
+        Service(unit="rsyslog", about="System Logging Service", process="rsyslogd",
+        arguments="/usr/sbin/rsyslogd -n -iNONE"),
         Service(unit="systemd-journald", about="Journal Service", process="systemd-journal", enabled=False),
         Service(unit="cron", about="Regular background program processing daemon", process="cron"),
         Service(unit="sssd", about="System Security Services Daemon", process="sssd"),
@@ -159,8 +161,10 @@ _BAD_STATE = State(
 _BAD_IMAGE = Image(
     kernel="6.8.0-101-generic", kernel_package="6.8.0-101.101", newer_kernel="6.8.0-147-generic", docker="28.2.2",
     containerd="1.7.27", runc="1.1.14", toolkit="1.17.4", dcgm="3.3.5", exporter="3.3.5", open_module=False,
-    nvcc=(DISTRO_CUDA, CUDA), path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", torch="2.6.0", torch_cuda="12.4",
-    profiling_for_root=True, exporters_open=True, synchronised=False, last_suite_days=23.4, nested=True, sudo_for_all=True,
+    nvcc=(DISTRO_CUDA, CUDA), path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", torch="2.6.0",
+    torch_cuda="12.4",
+    profiling_for_root=True, exporters_open=True, synchronised=False, last_suite_days=23.4, nested=True,
+    sudo_for_all=True,
     root_full=True, log_shipper=False, swap_used_mib=5800, peer_memory=False,
 )  # fmt: skip
 
@@ -170,7 +174,8 @@ EXAMPLES: dict[str, tuple[Machine, ...]] = {
     "gb300-tray": (
         Machine(
             name="gb300-r1-t07", shape="gb300-tray",
-            image=Image(kernel="6.17.0-1031-nvidia-64k", kernel_package="6.17.0-1031.31", kernel_source="linux-nvidia-6.17"),
+            image=Image(kernel="6.17.0-1031-nvidia-64k", kernel_package="6.17.0-1031.31",
+            kernel_source="linux-nvidia-6.17"),
         ),
     ),
     "mi355x": (Machine(name="mi355x-01", shape="mi355x"),),

@@ -47,10 +47,16 @@ class Parts:
             for path in [p for p in table if any(p == x or p.startswith(f"{x}/") for x in prefixes)]:
                 del table[path]
 
-    def host(
-        self, name: str, at: float, uid: int = 0, groups: Iterable[int] = (), hung: Iterable[str] = (),
+    def host(  # noqa: PLR0913 - who reads it, and what does not answer
+        self,
+        name: str,
+        at: float,
+        *,
+        uid: int = 0,
+        groups: Iterable[int] = (),
+        hung: Iterable[str] = (),
         denied: Iterable[str] = (),
-    ) -> VirtualHost:  # fmt: skip
+    ) -> VirtualHost:
         """The host that these parts make, as one user sees it."""
         return VirtualHost(
             name, self.files, self.links, self.modes, self.commands, self.environment, frozenset(hung),

@@ -173,7 +173,7 @@ class _Answering:
         return redact(kept.decode("utf-8", "backslashreplace")), len(raw) - len(kept), len(kept)
 
     def stat_line(self, path: str) -> str:
-        """ "type mode uid gid rdev access" of what the path leads to, or of a dangling link itself."""
+        """Type, mode, uid, gid, rdev and access of what the path leads to, or of a dangling link itself."""
         tree = self.host.tree
         try:
             mode = tree.mode(path)

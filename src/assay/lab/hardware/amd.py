@@ -68,7 +68,8 @@ class AmdSmi:
                 "bdf": d.address, "max_pcie_width": g.lanes, "max_pcie_speed": _unit(32, "GT/s"),
                 "pcie_interface_version": "Gen 5", "slot_type": "OAM",
             },
-            "ifwi": {"name": "AMD MI355X", "build_date": "2026/05/12 09:00", "part_number": g.vbios, "version": "00148341"},
+            "ifwi": {"name": "AMD MI355X", "build_date": "2026/05/12 09:00", "part_number": g.vbios,
+            "version": "00148341"},
             "limit": {
                 "ppt0": limits, "ppt1": na, "slowdown_edge_temperature": na,
                 "slowdown_hotspot_temperature": _unit(g.slowdown_c or 100, "C"),
@@ -81,11 +82,13 @@ class AmdSmi:
                 "fru_id": "113-AMDG362210100-003", "product_name": f"{g.name} OAM", "manufacturer_name": "AMD",
             },
             "ras": {
-                "eeprom_version": "0x30000", "bad_page_threshold": 128, "ecc_block_state": dict.fromkeys(_BLOCKS, "ENABLED"),
+                "eeprom_version": "0x30000", "bad_page_threshold": 128, "ecc_block_state": dict.fromkeys(_BLOCKS,
+                "ENABLED"),
             },
             "partition": {"accelerator_partition": "SPX", "memory_partition": "NPS1", "partition_id": 0},
             "numa": {"node": d.numa, "affinity": d.numa},
-            "vram": {"type": "HBM3E", "vendor": na, "size": _unit(g.memory_mib, "MB"), "bit_width": 8192, "max_bandwidth": na},
+            "vram": {"type": "HBM3E", "vendor": na, "size": _unit(g.memory_mib, "MB"), "bit_width": 8192,
+            "max_bandwidth": na},
         }  # fmt: skip
 
     def metric(self) -> Values:
@@ -108,7 +111,8 @@ class AmdSmi:
         used = g.memory_mib * 9 // 10 if busy else 284
         return {
             "gpu": i,
-            "usage": {"gfx_activity": _unit(97 if busy else 0, "%"), "umc_activity": _unit(40 if busy else 0, "%"), "mm_activity": na},
+            "usage": {"gfx_activity": _unit(97 if busy else 0, "%"), "umc_activity": _unit(40 if busy else 0, "%"),
+            "mm_activity": na},
             "power": {
                 "socket_power": _unit(round(g.power_w * 0.9 if busy else g.idle_w + i % 4), "W"), "gfx_voltage": na,
                 "soc_voltage": na, "mem_voltage": na, "throttle_status": na, "power_management": "ENABLED",
@@ -157,7 +161,8 @@ class AmdSmi:
         """`rocminfo`, the lines that matter."""
         bar, text = "*" * 7, f"ROCk module version {self.state.amdgpu} is loaded\n"
         text += "=====================\nHSA System Attributes\n=====================\nRuntime Version:         1.18\n"
-        text += "Runtime Ext Version:     1.15\nSystem Timestamp Freq.:  100.000000MHz\n\n==========\nHSA Agents\n==========\n"
+        text += "Runtime Ext Version:     1.15\nSystem Timestamp Freq.:  100.000000MHz\n\n==========\nHSA Agents\n"
+        "==========\n"
         for n in range(sockets):
             text += f"{bar}\nAgent {n + 1}\n{bar}\n" + _lines(
                 {
@@ -178,7 +183,8 @@ class AmdSmi:
                 "BDFID": (int(bus, 16) << 8) + (int(slot[:2], 16) << 3), "Compute Unit": self.gpu.units,
                 "Wavefront Size": "64(0x40)",
             })  # fmt: skip
-            text += f"  ISA Info:\n    ISA 1\n      Name:                    amdgcn-amd-amdhsa--{self.gpu.gfx}:sramecc+:xnack-\n"
+            text += "  ISA Info:\n    ISA 1\n      Name:                    "
+            f"amdgcn-amd-amdhsa--{self.gpu.gfx}:sramecc+:xnack-\n"
         return text + "*** Done ***\n"
 
     def rocm_smi(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from assay.lab.hardware.layout import Device, number, rdma_names
 from assay.lab.hardware.shapes import Nic, Shape
 from assay.lab.hardware.state import State
@@ -46,7 +48,9 @@ def sysfs(host: str, shape: Shape, state: State, found: tuple[Device, ...], inte
     return parts
 
 
-def _port(parts: Parts, home: str, nic: Nic, node_guid: str, index: int, *, down: bool) -> None:
+def _port(  # noqa: PLR0913 - every part of what is described
+    parts: Parts, home: str, nic: Nic, node_guid: str, index: int, *, down: bool
+) -> None:
     infiniband = nic.link_layer == "InfiniBand"
     parts.put(
         home,
@@ -62,7 +66,7 @@ def _port(parts: Parts, home: str, nic: Nic, node_guid: str, index: int, *, down
     parts.put(f"{home}/counters", {**dict.fromkeys(_COUNTERS, 0), "port_rcv_packets": 918273645})
     parts.put(f"{home}/hw_counters", {"out_of_sequence": 0, "rx_icrc_encapsulated": 0})
     keys = ["0x8012", "0x7fff"] if infiniband else ["0xffff"]
-    parts.put(f"{home}/pkeys", dict(enumerate([*keys, *["0x0000"] * (8 - len(keys))])))
+    parts.put(f"{home}/pkeys", _numbered([*keys, *["0x0000"] * (8 - len(keys))]))
     _gids(parts, home, node_guid, index, infiniband=infiniband)
 
 
@@ -75,5 +79,9 @@ def _gids(parts: Parts, home: str, node_guid: str, index: int, *, infiniband: bo
         else [(local, "IB/RoCE v1"), (local, "RoCE v2"), (mapped, "IB/RoCE v1"), (mapped, "RoCE v2")]
     )
     gids = [gid for gid, _ in table]
-    parts.put(f"{home}/gids", dict(enumerate([*gids, *[_ZERO] * (16 - len(gids))])))
-    parts.put(f"{home}/gid_attrs/types", dict(enumerate(kind for _, kind in table)))
+    parts.put(f"{home}/gids", _numbered([*gids, *[_ZERO] * (16 - len(gids))]))
+    parts.put(f"{home}/gid_attrs/types", _numbered(kind for _, kind in table))
+
+
+def _numbered(values: Iterable[str]) -> dict[str, object]:
+    return {str(i): value for i, value in enumerate(values)}

@@ -12,6 +12,7 @@ from assay.lab.hardware.shapes import Nic, Shape
 from assay.lab.hardware.state import State
 
 Kind = Literal["bridge", "gpu", "nvswitch", "rail", "front", "nvme", "vga", "disk"]
+Express = Literal["root", "upstream", "downstream", "endpoint"]
 
 _BUSES = (0x15, 0x37, 0x48, 0x59, 0x97, 0xA7, 0xB7, 0xC7)
 _TRAY_GPUS = (0x08, 0x09, 0x18, 0x19)
@@ -34,7 +35,7 @@ class Device(Struct, frozen=True, kw_only=True):
     numa: int = 0
     speed: str = "32.0 GT/s PCIe"
     width: int = 16
-    express: Literal["root", "upstream", "downstream", "endpoint"] = "endpoint"
+    express: Express = "endpoint"
 
     @property
     def path(self) -> str:
@@ -88,8 +89,9 @@ def cpu_ranges(shape: Shape, node: int) -> str:
 # ---- pieces ---------------------------------------------------------------------------------------------------
 
 
-def _bridge(address: str, parents: tuple[str, ...], express: Literal["root", "upstream", "downstream"], numa: int,
-            maker: tuple[str, str], speed: str) -> Device:  # fmt: skip
+def _bridge(  # noqa: PLR0913, PLR0917 - every part of what is described
+    address: str, parents: tuple[str, ...], express: Express, numa: int, maker: tuple[str, str], speed: str
+) -> Device:
     return Device(
         kind="bridge", index=0, address=address, parents=parents, vendor=maker[0], device=maker[1], subsystem=maker[1],
         code="060400", driver="pcieport", numa=numa, speed=speed, express=express,
@@ -108,11 +110,14 @@ def _gpu(shape: Shape, index: int, address: str, parents: tuple[str, ...]) -> De
     )  # fmt: skip
 
 
-def _nic(kind: Kind, nic: Nic, index: int, address: str, parents: tuple[str, ...], numa: int) -> Device:
+def _nic(  # noqa: PLR0913, PLR0917 - every part of what is described
+    kind: Kind, nic: Nic, index: int, address: str, parents: tuple[str, ...], numa: int
+) -> Device:
     code = "020700" if nic.link_layer == "InfiniBand" else "020000"
     return Device(
         kind=kind, index=index, address=address, parents=parents, vendor=nic.vendor, device=nic.device,
-        subsystem=nic.subsystem, code=code, driver="virtio-pci" if nic.driver == "virtio_net" else nic.driver, numa=numa,
+        subsystem=nic.subsystem, code=code, driver="virtio-pci" if nic.driver == "virtio_net" else nic.driver,
+        numa=numa,
         speed=nic.gts, width=nic.lanes,
     )  # fmt: skip
 
@@ -197,11 +202,13 @@ def _fronts(shape: Shape) -> Iterator[Device]:
     for i in range(shape.fronts):
         yield _nic("front", shape.front, i, f"{domain}:27:00.{i}", (card,), 0)
     yield Device(
-        kind="nvme", index=0, address=f"{domain}:01:00.0", parents=(boot,), vendor="144d", device="a80a", subsystem="a801",
+        kind="nvme", index=0, address=f"{domain}:01:00.0", parents=(boot,), vendor="144d", device="a80a",
+        subsystem="a801",
         code="010802", driver="nvme", numa=0, speed="16.0 GT/s PCIe", width=4,
     )  # fmt: skip
     yield Device(
-        kind="vga", index=0, address=f"{domain}:02:00.0", parents=(bmc,), vendor="1a03", device="2000", subsystem="2000",
+        kind="vga", index=0, address=f"{domain}:02:00.0", parents=(bmc,), vendor="1a03", device="2000",
+        subsystem="2000",
         code="030000", driver="ast", numa=0, speed="5.0 GT/s PCIe", width=1,
     )  # fmt: skip
 

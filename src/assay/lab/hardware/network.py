@@ -11,7 +11,8 @@ from assay.lab.parts import Parts
 _UP, _DOWN = "0x1003", "0x1002"
 _HEAD = (
     "Inter-|   Receive                                                |  Transmit\n"
-    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n"
+    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier "
+    "compressed\n"
 )
 
 
@@ -50,7 +51,9 @@ def sysfs(shape: Shape, state: State, found: tuple[Device, ...]) -> Parts:
     return parts
 
 
-def _card(parts: Parts, shape: Shape, state: State, device: Device, name: str, *, bonded: bool) -> None:
+def _card(  # noqa: PLR0913 - every part of what is described
+    parts: Parts, shape: Shape, state: State, device: Device, name: str, *, bonded: bool
+) -> None:
     nic = card(shape, device)
     down = device.kind == "rail" and device.index in state.rails_down
     path = f"{device.path}/virtio{device.index + 1}" if shape.guest else device.path
@@ -71,7 +74,9 @@ def _card(parts: Parts, shape: Shape, state: State, device: Device, name: str, *
     parts.put(home, values)
 
 
-def _virtual(parts: Parts, name: str, *, mtu: int, kind: int, state: str, flags: str) -> None:
+def _virtual(  # noqa: PLR0913 - every part of what is described
+    parts: Parts, name: str, *, mtu: int, kind: int, state: str, flags: str
+) -> None:
     parts.links[f"/sys/class/net/{name}"] = f"../../devices/virtual/net/{name}"
     values = {"operstate": state, "carrier": 1, "mtu": mtu, "type": kind, "flags": flags, "carrier_changes": 0}
     parts.put(f"/sys/devices/virtual/net/{name}", values)

@@ -11,13 +11,14 @@ _PARAMS = (
     "ResmanDebugLevel: 4294967295\nRmLogonRC: 1\nModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\n"
     "DeviceFileMode: 438\nInitializeSystemMemoryAllocations: 1\nUsePageAttributeTable: 4294967295\nEnableMSI: 1\n"
     "EnableStreamMemOPs: 0\nEnableUserNUMAManagement: 1\nNvLinkDisable: 0\nRmProfilingAdminOnly: {admin}\n"
-    "PreserveVideoMemoryAllocations: 0\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\nOpenRmEnableUnsupportedGpus: 1\n"
+    "PreserveVideoMemoryAllocations: 0\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n"
+    "OpenRmEnableUnsupportedGpus: 1\n"
     'ImexChannelCount: 2048\nCreateImexChannel0: {channel}\nCoherentGPUMemoryMode: ""\nRegistryDwords: ""\n'
     'RegistryDwordsPerDevice: ""\nRmMsg: ""\nGpuBlacklist: ""\nTemporaryFilePath: "/var/tmp"\nExcludedGpus: ""\n'
 )
 
 
-def driver(
+def driver(  # noqa: PLR0913 - every part of what is described
     host: str,
     shape: Shape,
     state: State,
@@ -61,5 +62,6 @@ def _information(host: str, shape: Shape, state: State, gpu: Device) -> str:
     return (
         f"Model: \t\t {model}\nIRQ:   \t\t {140 + gpu.index}\nGPU UUID: \t {gpu_uuid(host, gpu.index)}\n"
         f"Video BIOS: \t {vbios.lower()}\nBus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n"
-        f"Bus Location: \t {gpu.address}\nDevice Minor: \t {gpu.index}\nGPU Firmware: \t {state.driver}\nGPU Excluded:\t No\n"
+        f"Bus Location: \t {gpu.address}\nDevice Minor: \t {gpu.index}\nGPU Firmware: \t {state.driver}\nGPU "
+        "Excluded:\t No\n"
     )

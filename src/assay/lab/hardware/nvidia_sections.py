@@ -91,7 +91,8 @@ def _identity(host: str, shape: Shape, gpu: Gpu, state: State, device: Device) -
 def _platform(host: str, shape: Shape, i: int) -> list[Section]:
     rack = [f"18{number(host, 'rack')[:11]}", "14", "6", "1", "Switch Connected"] if shape.domain else [NA] * 5
     names = (
-        ("Chassis Serial Number", "chassis_serial_number"), ("Slot Number", "slot_number"), ("Tray Index", "tray_index"),
+        ("Chassis Serial Number", "chassis_serial_number"), ("Slot Number", "slot_number"), ("Tray Index",
+        "tray_index"),
         ("Host ID", "host_id"), ("Peer Type", "peer_type"),
     )  # fmt: skip
     return [
@@ -138,7 +139,8 @@ def _reasons(state: State, i: int) -> list[Section]:
     names = {
         "Idle": ("gpu_idle", idle), "Applications Clocks Setting": ("applications_clocks_setting", False),
         "SW Power Cap": ("sw_power_cap", False), "HW Slowdown": ("hw_slowdown", hot),
-        "HW Thermal Slowdown": ("hw_thermal_slowdown", hot), "HW Power Brake Slowdown": ("hw_power_brake_slowdown", False),
+        "HW Thermal Slowdown": ("hw_thermal_slowdown", hot), "HW Power Brake Slowdown": ("hw_power_brake_slowdown",
+        False),
         "Sync Boost": ("sync_boost", False), "SW Thermal Slowdown": ("sw_thermal_slowdown", False),
         "Display Clock Setting": ("display_clocks_setting", False),
     }  # fmt: skip
@@ -286,7 +288,8 @@ def _clocks(gpu: Gpu, state: State, i: int) -> list[Section]:
         ("Default Applications Clocks", "default_applications_clocks", [*old]),
         ("Deferred Clocks", "deferred_clocks", [("Memory", "mem_clock", NA)]),
         ("Max Clocks", "max_clocks", _four(gpu.sm_mhz, gpu.memory_mhz, gpu.video_mhz)),
-        ("Clock Policy", "clock_policy", [("Auto Boost", "auto_boost", NA), ("Auto Boost Default", "auto_boost_default", NA)]),
+        ("Clock Policy", "clock_policy", [("Auto Boost", "auto_boost", NA), ("Auto Boost Default",
+        "auto_boost_default", NA)]),
     ]  # fmt: skip
 
 

@@ -29,7 +29,8 @@ def _cpuinfo(cpu: Cpu, n: int) -> str:
     if cpu.arch == "aarch64":
         return (
             f"processor\t: {n}\nBogoMIPS\t: 2000.00\nFeatures\t: {cpu.flags}\nCPU implementer\t: {cpu.vendor}\n"
-            f"CPU architecture: {cpu.family}\nCPU variant\t: 0x0\nCPU part\t: 0x{cpu.number:x}\nCPU revision\t: {cpu.stepping}\n\n"
+            f"CPU architecture: {cpu.family}\nCPU variant\t: 0x0\nCPU part\t: 0x{cpu.number:x}\nCPU revision\t: "
+            f"{cpu.stepping}\n\n"
         )
     cores = cpu.sockets * cpu.cores
     core = n % cores

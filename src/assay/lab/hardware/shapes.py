@@ -160,33 +160,36 @@ FRONT = Nic(
 )  # fmt: skip
 VIRTIO = Nic(
     driver="virtio_net", vendor="1af4", device="1041", subsystem="1100", hca_type="", board_id="", firmware="",
-    link_layer="", rate="", mbits=-1, mtu=1500, lanes=1, gts="2.5 GT/s PCIe", description="Red Hat, Inc. Virtio network device",
+    link_layer="", rate="", mbits=-1, mtu=1500, lanes=1, gts="2.5 GT/s PCIe",
+    description="Red Hat, Inc. Virtio network device",
 )  # fmt: skip
 
 # ---- processors -----------------------------------------------------------------------------------------------
 
 _INTEL = (
-    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush dts acpi mmx fxsr sse sse2 ss ht tm "
-    "pbe syscall nx pdpe1gb rdtscp lm constant_tsc arch_perfmon pebs bts rep_good nopl xtopology nonstop_tsc cpuid "
-    "aperfmperf pni pclmulqdq dtes64 vmx smx est tm2 ssse3 sdbg fma cx16 xtpr pdcm pcid dca sse4_1 sse4_2 x2apic movbe "
-    "popcnt aes xsave avx f16c rdrand avx2 bmi2 erms invpcid avx512f avx512dq rdseed adx avx512bw avx512vl avx512_bf16 "
-    "avx512_fp16 amx_bf16 amx_tile amx_int8 serialize"
+    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush dts acpi mmx fxsr sse sse2 ss "
+    "ht tm pbe syscall nx pdpe1gb rdtscp lm constant_tsc arch_perfmon pebs bts rep_good nopl xtopology nonstop_tsc "
+    "cpuid aperfmperf pni pclmulqdq dtes64 vmx smx est tm2 ssse3 sdbg fma cx16 xtpr pdcm pcid dca sse4_1 sse4_2 "
+    "x2apic movbe popcnt aes xsave avx f16c rdrand avx2 bmi2 erms invpcid avx512f avx512dq rdseed adx avx512bw "
+    "avx512vl avx512_bf16 avx512_fp16 amx_bf16 amx_tile amx_int8 serialize"
 )
 _AMD = (
-    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht syscall nx mmxext "
-    "fxsr_opt pdpe1gb rdtscp lm constant_tsc rep_good amd_lbr_v2 nopl xtopology nonstop_tsc cpuid extd_apicid aperfmperf "
-    "rapl pni pclmulqdq monitor ssse3 fma cx16 pcid sse4_1 sse4_2 movbe popcnt aes xsave avx f16c rdrand lahf_lm cmp_legacy "
-    "svm extapic cr8_legacy abm sse4a avx2 smep bmi2 erms invpcid avx512f avx512dq rdseed adx avx512bw avx512vl avx512_bf16"
+    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht syscall "
+    "nx mmxext fxsr_opt pdpe1gb rdtscp lm constant_tsc rep_good amd_lbr_v2 nopl xtopology nonstop_tsc cpuid "
+    "extd_apicid aperfmperf rapl pni pclmulqdq monitor ssse3 fma cx16 pcid sse4_1 sse4_2 movbe popcnt aes xsave avx "
+    "f16c rdrand lahf_lm cmp_legacy svm extapic cr8_legacy abm sse4a avx2 smep bmi2 erms invpcid avx512f avx512dq "
+    "rdseed adx avx512bw avx512vl avx512_bf16"
 )
 _ARM = (
-    "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm jscvt fcma lrcpc dcpop sha3 sm3 sm4 "
-    "asimddp sha512 sve asimdfhm dit uscat ilrcpc flagm ssbs sb dcpodp sve2 sveaes svepmull svebitperm svesha3 svesm4 "
-    "flagm2 frint svei8mm svebf16 i8mm bf16 dgh bti"
+    "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm jscvt fcma lrcpc dcpop sha3 sm3 "
+    "sm4 asimddp sha512 sve asimdfhm dit uscat ilrcpc flagm ssbs sb dcpodp sve2 sveaes svepmull svebitperm svesha3 "
+    "svesm4 flagm2 frint svei8mm svebf16 i8mm bf16 dgh bti"
 )
 _CLEAN = dict.fromkeys(
     (
         "gather_data_sampling", "itlb_multihit", "l1tf", "mds", "meltdown", "mmio_stale_data", "reg_file_data_sampling",
-        "retbleed", "srbds", "tsx_async_abort", "indirect_target_selection", "tsa", "old_microcode", "spec_rstack_overflow",
+        "retbleed", "srbds", "tsx_async_abort", "indirect_target_selection", "tsa", "old_microcode",
+        "spec_rstack_overflow",
     ),
     "Not affected",
 )  # fmt: skip
@@ -198,7 +201,8 @@ SAPPHIRE = Cpu(
     max_khz=3800000, driver="intel_pstate", idle="intel_idle", rapl_uw=350000000, virtualisation="kvm_intel",
     vulnerabilities=_CLEAN | {
         "spec_store_bypass": _STORE, "spectre_v1": _SWAPGS, "vmscape": "Mitigation: IBPB before exit to userspace",
-        "spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; PBRSB-eIBRS: SW sequence; BHI: BHI_DIS_S",
+        "spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; PBRSB-eIBRS: SW sequence; BHI: "
+        "BHI_DIS_S",
     },
 )  # fmt: skip
 GRANITE = Cpu(
@@ -207,33 +211,39 @@ GRANITE = Cpu(
     vulnerabilities=SAPPHIRE.vulnerabilities,
 )  # fmt: skip
 TURIN = Cpu(
-    vendor="AuthenticAMD", model="AMD EPYC 9575F 64-Core Processor", family=26, number=2, stepping=1, cores=64, flags=_AMD,
+    vendor="AuthenticAMD", model="AMD EPYC 9575F 64-Core Processor", family=26, number=2, stepping=1, cores=64,
+    flags=_AMD,
     max_khz=5000000, driver="amd-pstate-epp", idle="acpi_idle", virtualisation="kvm_amd",
     vulnerabilities=_CLEAN | {
         "spec_store_bypass": _STORE, "spectre_v1": _SWAPGS, "vmscape": "Mitigation: IBPB before exit to userspace",
-        "spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; STIBP: always-on; PBRSB-eIBRS: Not affected; BHI: Not affected",
+        "spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; STIBP: always-on; PBRSB-eIBRS: Not "
+        "affected; BHI: Not affected",
     },
 )  # fmt: skip
 GRACE = Cpu(
     arch="aarch64", vendor="0x41", model="Neoverse-V2", family=8, number=0xD4F, stepping=0, cores=72, threads=1,
     flags=_ARM, max_khz=3393000, driver="cppc_cpufreq", idle="acpi_idle", preference="",
     vulnerabilities=_CLEAN | {
-        "spec_store_bypass": _STORE, "spectre_v1": "Mitigation: __user pointer sanitization", "spectre_v2": "Not affected",
+        "spec_store_bypass": _STORE, "spectre_v1": "Mitigation: __user pointer sanitization",
+        "spectre_v2": "Not affected",
         "vmscape": "Not affected",
     },
 )  # fmt: skip
 MILAN = Cpu(
-    vendor="AuthenticAMD", model="AMD EPYC 9334 32-Core Processor", family=25, number=17, stepping=1, sockets=1, cores=32,
+    vendor="AuthenticAMD", model="AMD EPYC 9334 32-Core Processor", family=25, number=17, stepping=1, sockets=1,
+    cores=32,
     flags=_AMD, max_khz=3910000, driver="amd-pstate-epp", idle="acpi_idle", virtualisation="kvm_amd",
     vulnerabilities=TURIN.vulnerabilities | {"spec_rstack_overflow": "Mitigation: Safe RET"},
 )  # fmt: skip
 GUEST = Cpu(
-    vendor="AuthenticAMD", model="AMD EPYC-Genoa Processor", family=25, number=17, stepping=0, sockets=1, cores=32, threads=2,
+    vendor="AuthenticAMD", model="AMD EPYC-Genoa Processor", family=25, number=17, stepping=0, sockets=1, cores=32,
+    threads=2,
     flags=_AMD.replace("svm ", "") + " hypervisor", max_khz=0, driver="", idle="haltpoll",
     vulnerabilities=_CLEAN | {
         "spec_store_bypass": _STORE, "spectre_v1": _SWAPGS, "spec_rstack_overflow": "Mitigation: Safe RET",
         "vmscape": "Not affected",
-        "spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; STIBP: always-on; PBRSB-eIBRS: Not affected; BHI: Not affected",
+        "spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; STIBP: always-on; PBRSB-eIBRS: Not "
+        "affected; BHI: Not affected",
     },
 )  # fmt: skip
 
@@ -263,7 +273,8 @@ SHAPES: dict[str, Shape] = {
             drives=2,
         ),
         Shape(
-            name="vm-l40s", vendor="QEMU", product="Standard PC (Q35 + ICH9, 2009)", cpu=GUEST, memory_gib=480, gpu=L40S,
+            name="vm-l40s", vendor="QEMU", product="Standard PC (Q35 + ICH9, 2009)", cpu=GUEST, memory_gib=480,
+            gpu=L40S,
             gpus=4, front=VIRTIO, fronts=1, drives=0, guest=True,
         ),
     )

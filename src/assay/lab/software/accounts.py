@@ -6,7 +6,7 @@ from assay.lab.parts import Parts
 from assay.lab.tree import TreeError
 from assay.lab.virtual import Output, VirtualHost
 
-_PASSWD = """\
+_ACCOUNTS = """\
 root:x:0:0:root:/root:/bin/bash
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
 bin:x:2:2:bin:/bin:/usr/sbin/nologin
@@ -76,7 +76,7 @@ hostkeyalgorithms ssh-ed25519,rsa-sha2-512,rsa-sha2-256
 def accounts(*, sudo_for_all: bool = False, directory: bool = True) -> Parts:
     """Local accounts, sudoers, sshd; `directory` = people come from LDAP through sssd."""
     parts = Parts()
-    parts.files["/etc/passwd"], parts.files["/etc/group"] = _PASSWD, _GROUP
+    parts.files["/etc/passwd"], parts.files["/etc/group"] = _ACCOUNTS, _GROUP
     source = "files systemd sss" if directory else "files systemd"
     parts.files["/etc/nsswitch.conf"] = (
         f"passwd:         {source}\ngroup:          {source}\nshadow:         files\nhosts:          files dns\n"
@@ -93,7 +93,8 @@ def accounts(*, sudo_for_all: bool = False, directory: bool = True) -> Parts:
     _sshd(parts, loose=sudo_for_all)
     if directory:
         parts.files["/etc/sssd/sssd.conf"] = (
-            "[sssd]\ndomains = cluster\n[domain/cluster]\nid_provider = ldap\nauth_provider = krb5\naccess_provider = ldap\n"
+            "[sssd]\ndomains = cluster\n[domain/cluster]\nid_provider = ldap\nauth_provider = krb5\naccess_provider "
+            "= ldap\n"
         )
         parts.modes |= {"/etc/sssd/sssd.conf": "f 0600 0 0 0:0", "/etc/sssd": "d 0711 0 0 0:0"}
         parts.files["/run/sssd.pid"] = "1412\n"

@@ -11,7 +11,8 @@ from assay.lab.software.image import Image
 from assay.lab.software.monitoring import is_nvidia
 
 _NVCC = (
-    "nvcc: NVIDIA (R) Cuda compiler driver\nCopyright (c) 2005-2026 NVIDIA Corporation\nBuilt on Wed_Jan_21_20:23:50_PST_2026\n"
+    "nvcc: NVIDIA (R) Cuda compiler driver\nCopyright (c) 2005-2026 NVIDIA Corporation\nBuilt on "
+    "Wed_Jan_21_20:23:50_PST_2026\n"
     "Cuda compilation tools, release {release}, V{version}\nBuild cuda_{release}.r{release}/compiler.1_0\n"
 )
 _PLACES = ("venv", "ensurepip", "pip", "torch", "jax", "vllm", "sglang", "transformers", "numpy")
@@ -99,7 +100,8 @@ def _python(parts: Parts, shape: Shape, image: Image) -> None:
     lib = "/usr/lib/python3.12"
     where = dict.fromkeys(_PLACES, None) | {
         "venv": f"{lib}/venv/__init__.py", "ensurepip": f"{lib}/ensurepip/__init__.py",
-        "pip": "/usr/lib/python3/dist-packages/pip/__init__.py", "numpy": "/usr/lib/python3/dist-packages/numpy/__init__.py",
+        "pip": "/usr/lib/python3/dist-packages/pip/__init__.py",
+        "numpy": "/usr/lib/python3/dist-packages/numpy/__init__.py",
     }  # fmt: skip
     said = {"version": "3.12.3", "executable": "/usr/bin/python3", "where": where, "torch": ""}
     parts.commands["/usr/bin/python3"] = says_json(said)
@@ -109,6 +111,8 @@ def _python(parts: Parts, shape: Shape, image: Image) -> None:
         nvidia = is_nvidia(shape)
         build = f"cu{image.torch_cuda.replace('.', '')}" if nvidia else "rocm7.2"
         cuda, hip = (f"'{image.torch_cuda}'", "None") if nvidia else ("None", "'7.2.53211'")
-        text = f"from typing import Optional\n\n__all__ = ['__version__', 'debug', 'cuda', 'git_version', 'hip', 'xpu']\n__version__ = '{image.torch}+{build}'\n"
-        text += f"debug = False\ncuda: Optional[str] = {cuda}\ngit_version = '0b1c2d3e'\nhip: Optional[str] = {hip}\nxpu: Optional[str] = None\n"
+        text = "from typing import Optional\n\n__all__ = ['__version__', 'debug', 'cuda', 'git_version', 'hip', "
+        f"'xpu']\n__version__ = '{image.torch}+{build}'\n"
+        text += f"debug = False\ncuda: Optional[str] = {cuda}\ngit_version = '0b1c2d3e'\nhip: Optional[str] = {hip}\n"
+        "xpu: Optional[str] = None\n"
         parts.files["/opt/venv/lib/python3.12/site-packages/torch/version.py"] = text

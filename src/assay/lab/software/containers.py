@@ -63,7 +63,8 @@ def containers(shape: Shape, image: Image) -> Parts:
         parts.program(
             "/usr/bin/nvidia-container-cli",
             {
-                "--version": f"cli-version: {image.toolkit}\nlib-version: {image.toolkit}\nbuild date: 2026-06-24T10:53+0000\n"
+                "--version": f"cli-version: {image.toolkit}\nlib-version: {image.toolkit}\nbuild date: "
+                "2026-06-24T10:53+0000\n"
             },
         )
         parts.files["/etc/nvidia-container-runtime/config.toml"] = (
@@ -86,9 +87,11 @@ def _docker(shape: Shape, image: Image) -> Tool:
         "CgroupVersion": "2", "ServerVersion": image.docker, "Runtimes": runtimes,
         "DefaultRuntime": "nvidia" if is_nvidia(shape) else "runc",
         "SecurityOptions": ["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"],
-        "RegistryConfig": {"InsecureRegistryCIDRs": ["::1/128", "127.0.0.0/8"], "IndexConfigs": {"docker.io": {"Name": "docker.io", "Secure": True}}},
+        "RegistryConfig": {"InsecureRegistryCIDRs": ["::1/128", "127.0.0.0/8"],
+        "IndexConfigs": {"docker.io": {"Name": "docker.io", "Secure": True}}},
         "LiveRestoreEnabled": False, "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"], "DiscoveredDevices": devices,
-        "Warnings": None, "ContainersRunning": 0, "OperatingSystem": "Ubuntu 24.04.4 LTS", "Architecture": shape.cpu.arch,
+        "Warnings": None, "ContainersRunning": 0, "OperatingSystem": "Ubuntu 24.04.4 LTS",
+        "Architecture": shape.cpu.arch,
         "KernelVersion": image.kernel, "NCPU": shape.cpu.sockets * shape.cpu.cores * shape.cpu.threads,
     }  # fmt: skip
 

@@ -95,8 +95,10 @@ def units(shape: Shape, image: Image) -> tuple[list[Service], list[Socket]]:
     sockets = [Socket("prometheus-node", 9100, wide)]
     if is_nvidia(shape):
         found += [
-            Service(unit="nvidia-dcgm", about="NVIDIA DCGM service", process="nv-hostengine", arguments="/usr/bin/nv-hostengine -n --service-account nvidia-dcgm"),
-            Service(unit="nvidia-dcgm-exporter", about="NVIDIA DCGM exporter", process="dcgm-exporter", arguments=f"/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/site.csv -a {wide}:9400"),
+            Service(unit="nvidia-dcgm", about="NVIDIA DCGM service", process="nv-hostengine",
+            arguments="/usr/bin/nv-hostengine -n --service-account nvidia-dcgm"),
+            Service(unit="nvidia-dcgm-exporter", about="NVIDIA DCGM exporter", process="dcgm-exporter",
+            arguments=f"/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/site.csv -a {wide}:9400"),
         ]  # fmt: skip
         sockets += [Socket("nv-hostengine", 5555), Socket("dcgm-exporter", 9400, wide)]
     if shape.gpu and not is_nvidia(shape):
@@ -160,7 +162,8 @@ def health(host: str, shape: Shape, image: Image, found: tuple[Device, ...]) -> 
 
 
 def _slurm(parts: Parts, shape: Shape, image: Image) -> None:
-    lines = "ClusterName=cluster\nSlurmctldHost=ctl01\nProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup,task/affinity\n"
+    lines = "ClusterName=cluster\nSlurmctldHost=ctl01\nProctrackType=proctrack/cgroup\n"
+    "TaskPlugin=task/cgroup,task/affinity\n"
     if shape.gpu and image.log_shipper:
         lines += "Prolog=/etc/slurm/prolog.sh\nEpilog=/etc/slurm/epilog.sh\n"
         test = "dcgmi diag -r 1" if is_nvidia(shape) else "/opt/rocm/bin/rvs -c pebb_single.conf"
@@ -195,7 +198,8 @@ def _dcgm(parts: Parts, host: str, shape: Shape, image: Image, found: tuple[Devi
     line = "+--------+----------------------------------------------------------------------+\n"
     gpus = of("gpu", found)
     body = "".join(
-        f"| {d.index:<6} | Name: {shape.gpu.name if shape.gpu else '':<63}|\n|        | PCI Bus ID: {smi_address(d):<57}|\n"
+        f"| {d.index:<6} | Name: {shape.gpu.name if shape.gpu else '':<63}|\n|        | PCI Bus ID: "
+        f"{smi_address(d):<57}|\n"
         f"|        | Device UUID: {gpu_uuid(host, d.index):<56}|\n{line}"
         for d in gpus
     )
@@ -209,7 +213,8 @@ def _dcgm(parts: Parts, host: str, shape: Shape, image: Image, found: tuple[Devi
     on = image.log_shipper
     watches += "".join(f"| {name:<16} | {'On' if on else 'Off':<49} |\n" for name in _WATCHES)
     watches += "+------------------+---------------------------------------------------+\n"
-    build = f"Version : {image.dcgm}\nBuild ID : 21\nBuild Date : 2026-07-20\nBuild Type : Release\nCPU Arch : {shape.cpu.arch}\n"
+    build = f"Version : {image.dcgm}\nBuild ID : 21\nBuild Date : 2026-07-20\nBuild Type : Release\nCPU Arch : "
+    f"{shape.cpu.arch}\n"
     parts.program(
         "/usr/bin/dcgmi",
         {

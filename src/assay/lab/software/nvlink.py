@@ -7,10 +7,10 @@ from assay.lab.hardware.state import State
 from assay.lab.parts import Parts
 
 _LOG = """\
-[Oct 10 2026 08:51:02] [INFO] [tid 2201] Fabric Manager version {driver} is running with the following configuration options
+[Oct 10 2026 08:51:02] [INFO] [tid 2201] Fabric Manager version {driver} is running
 [Oct 10 2026 08:51:02] [INFO] [tid 2201] Logging level = 4
 [Oct 10 2026 08:51:04] [INFO] [tid 2201] Connected to 1 node.
-[Oct 10 2026 08:51:14] [INFO] [tid 2201] Successfully configured all the available GPUs and NVSwitches to route NVLink traffic.
+[Oct 10 2026 08:51:14] [INFO] [tid 2201] Successfully configured all the available GPUs and NVSwitches.
 """
 _TRAYS = 18
 

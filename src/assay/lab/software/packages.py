@@ -16,7 +16,8 @@ _BASE = (
     "mdadm 4.3-1ubuntu2.1", "nfs-common 1:2.6.4-3ubuntu5.1", "openssh-server 1:9.6p1-3ubuntu13.14",
     "openssl 3.0.13-0ubuntu3.6", "pciutils 1:3.10.0-2build1", "procps 2:4.0.4-4ubuntu3.2", "python3 3.12.3-0ubuntu2",
     "python3-pip 24.0+dfsg-1ubuntu1.3", "python3.12-venv 3.12.3-1ubuntu0.8", "rsyslog 8.2312.0-3ubuntu9.1",
-    "sssd 2.9.4-1.1ubuntu6.3", "sudo 1.9.15p5-3ubuntu5.24.04.1", "systemd 255.4-1ubuntu8.11", "xfsprogs 6.6.0-1ubuntu2.1",
+    "sssd 2.9.4-1.1ubuntu6.3", "sudo 1.9.15p5-3ubuntu5.24.04.1", "systemd 255.4-1ubuntu8.11",
+    "xfsprogs 6.6.0-1ubuntu2.1",
 )  # fmt: skip
 
 

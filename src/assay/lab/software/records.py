@@ -12,11 +12,12 @@ from assay.lab.software.image import Image
 from assay.lab.virtual import Output
 
 
-def records(host: str, shape: Shape, state: State, image: Image, found: tuple[Device, ...], now: float) -> Parts:
+def records(  # noqa: PLR0913, PLR0917 - what a log is about
+    host: str, shape: Shape, state: State, image: Image, found: tuple[Device, ...], now: float
+) -> Parts:
     """journalctl, dmesg, chronyc and timedatectl."""
     parts = Parts()
-    lines = _kernel_lines(shape, state, image, found)
-    # a week of journal begins before the last boot of a node that was rebooted within it
+    lines = _kernel_lines(shape, state, found)
     text = "".join(f"{_stamp(now - age, '%z')} {host} kernel: {line}\n" for age, line in lines)
     parts.commands["/usr/bin/journalctl"] = lambda _argv, _host: Output(text)
     ring = "".join(f"{_iso(now - age)} {line}\n" for age, line in lines)
@@ -76,24 +77,23 @@ def _iso(at: float) -> str:
     return dt.datetime.fromtimestamp(at, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S,%f+00:00")
 
 
-def _kernel_lines(shape: Shape, state: State, image: Image, found: tuple[Device, ...]) -> list[tuple[float, str]]:
+_QUIET = (
+    (6.9, 'audit: type=1400 apparmor="STATUS" operation="profile_replace" name="/usr/sbin/chronyd"'),
+    (5.1, "perf: interrupt took too long (2501 > 2500), lowering perf_event_max_sample_rate to 79750"),
+    (3.0, "Lustre: fs1-OST000a: Connection restored to 10.201.0.6@o2ib"),
+    (0.4, "loop3: detected capacity change from 0 to 8"),
+)
+_REMAPPED = "Row Remapper: New row (0x0000000000a1c3d0) marked for remapping, reset gpu to activate."
+
+
+def _kernel_lines(shape: Shape, state: State, found: tuple[Device, ...]) -> list[tuple[float, str]]:
     """(seconds ago, line), oldest first."""
-    lines = [
-        (6.9 * 86400, "audit: type=1400 apparmor=\"STATUS\" operation=\"profile_replace\" name=\"/usr/sbin/chronyd\""),
-        (5.1 * 86400, "perf: interrupt took too long (2501 > 2500), lowering kernel.perf_event_max_sample_rate to 79750"),
-        (3.0 * 86400, "Lustre: fs1-OST000a: Connection restored to 10.201.0.6@o2ib"),
-        (0.4 * 86400, "loop3: detected capacity change from 0 to 8"),
-    ]  # fmt: skip
+    lines = [(days * 86400, words) for days, words in _QUIET]
     for gpu in of("gpu", found):
         if state.has(gpu.index, "lost"):
             lines.append((5400.0, f"NVRM: Xid (PCI:{gpu.address[:10]}): 79, GPU has fallen off the bus."))
         if state.has(gpu.index, "remap-pending"):
-            lines.append(
-                (
-                    9000.0,
-                    f"NVRM: Xid (PCI:{gpu.address[:10]}): 63, Row Remapper: New row (0x0000000000a1c3d0) marked for remapping, reset gpu to activate.",
-                )
-            )
+            lines.append((9000.0, f"NVRM: Xid (PCI:{gpu.address[:10]}): 63, {_REMAPPED}"))
     if len(of("gpu", found)) < shape.gpus:
         lines.append((7200.0, "pcieport 0000:17:01.0: pciehp: Slot(12): Link Down"))
     return sorted(lines, key=lambda line: -line[0])

@@ -30,7 +30,7 @@ def storage(shape: Shape, image: Image) -> Parts:
         Mount("259:2", root, "/", "ext4", "rw,errors=remount-ro", 440, 98 if image.root_full else 21),
         Mount("0:21", "proc", "/proc", "proc"),
         Mount("0:22", "sysfs", "/sys", "sysfs"),
-        Mount("0:25", "tmpfs", "/dev/shm", "tmpfs", "rw", shape.memory_gib // 2, 0),
+        Mount("0:25", "tmpfs", "/dev/shm", "tmpfs", "rw", shape.memory_gib // 2, 0),  # noqa: S108 - of an invented host
         Mount("0:26", "cgroup2", "/sys/fs/cgroup", "cgroup2"),
     ]
     if not shape.guest:
@@ -38,8 +38,8 @@ def storage(shape: Shape, image: Image) -> Parts:
     if shape.drives > 1 and not image.root_full:
         size = 3576 * shape.drives
         mounts.append(Mount("9:0", "/dev/md0", "/scratch", "xfs", "rw,attr2,inode64,noquota", size, 3))
-        for place in ("docker", "containerd"):
-            mounts.append(Mount("9:0", "/dev/md0", f"/var/lib/{place}", "xfs", "rw,attr2,inode64,noquota", size, 3))
+        for place in ("/var/lib/docker", "/var/lib/containerd"):
+            mounts += [Mount("9:0", "/dev/md0", place, "xfs", "rw,attr2,inode64,noquota", size, 3)]
     if shape.guest:
         nfs = "rw,vers=4.2,rsize=1048576,wsize=1048576,hard,proto=tcp,nconnect=16,local_lock=none"
         mounts.append(Mount("0:51", "10.200.0.9:/shared", "/shared", "nfs4", nfs))
@@ -51,7 +51,8 @@ def storage(shape: Shape, image: Image) -> Parts:
             Mount("0:51", "10.200.0.9:/home", "/home", "nfs4", "rw,vers=4.2,hard,proto=tcp,nconnect=16,local_lock=none")
         )
     parts.files["/proc/self/mountinfo"] = "".join(
-        f"{n + 21} {21 if n else 1} {m.device} / {m.target} rw,relatime shared:{n + 1} - {m.fstype} {m.source} {m.options}\n"
+        f"{n + 21} {21 if n else 1} {m.device} / {m.target} rw,relatime shared:{n + 1} - {m.fstype} {m.source} "
+        f"{m.options}\n"
         for n, m in enumerate(mounts)
     )
     text = "Filesystem     Type  1024-blocks      Used Available Capacity Mounted on\n" + "".join(

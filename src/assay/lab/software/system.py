@@ -97,11 +97,13 @@ def base(host: str, shape: Shape, state: State, image: Image) -> Parts:
 def _kernel(parts: Parts, host: str, shape: Shape, image: Image) -> None:
     build = image.kernel_package.rpartition(".")[2]
     parts.files["/proc/version"] = (
-        f"Linux version {image.kernel} (buildd@build) ({shape.cpu.arch}-linux-gnu-gcc-13 (Ubuntu 13.3.0-6ubuntu2~24.04) 13.3.0,"
+        f"Linux version {image.kernel} (buildd@build) ({shape.cpu.arch}-linux-gnu-gcc-13 (Ubuntu "
+        "13.3.0-6ubuntu2~24.04) 13.3.0,"
         f" GNU ld (GNU Binutils for Ubuntu) 2.42) #{build}-Ubuntu SMP PREEMPT_DYNAMIC Thu Oct  8 10:15:05 UTC 2026\n"
     )
     parts.files["/proc/cmdline"] = (
-        f"BOOT_IMAGE=/vmlinuz-{image.kernel} root=UUID={number(host, 'root')[:8]}-0000-4000-8000-000000000000 ro iommu=pt"
+        f"BOOT_IMAGE=/vmlinuz-{image.kernel} root=UUID={number(host, 'root')[:8]}-0000-4000-8000-000000000000 ro "
+        "iommu=pt"
         " numa_balancing=disable console=tty0 console=ttyS0,115200n8\n"
     )
     boot = number(host, "boot")
