@@ -1,6 +1,7 @@
 """Field outputs of nvidia-smi and /proc/driver/nvidia against their hand-written facts."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 from assay.facts import nvidia_csv, nvidia_errors, nvidia_lines, nvidia_proc, nvidia_smi, nvidia_table
 from assay.facts.nvidia import EccCounts, NvidiaDriver, NvidiaGpu, NvidiaProcGpu, NvidiaSmi, SmiFailure
-from assay.facts.nvidia_csv import SmiCsv, cell_value
-from assay.facts.nvidia_lines import SmiList, SmiMonitor
-from assay.facts.nvidia_smi_tree import SmiTree, at, own, text_tree, xml_tree
+from assay.facts.nvidia_csv import SmiCsv
+from assay.facts.nvidia_lines import SmiList, SmiMonitor, SmiVersions
+from assay.facts.nvidia_smi_tree import SmiTree, Tree, at, number, own, text_tree, xml_tree
 from assay.facts.nvidia_table import SmiTable
+from neutral import Either, differences
 
 FIELD = Path(__file__).resolve().parents[3] / "shared/field"
 FOLDERS = (
@@ -38,6 +40,8 @@ def format_of(tool: str) -> str:
     if "/proc/driver" in tool:
         return "cat " + tool.rsplit(maxsplit=1)[-1]
     words = tool.split()
+    if "--version" in words:
+        return "nvidia-smi --version"
     if "csv" in tool or "--query" in tool:
         return "nvidia-smi --query-gpu --format=csv"
     if "-q" in words:
@@ -131,12 +135,34 @@ def ecc_view(period: str, counts: EccCounts | None) -> dict[str, Any]:
     return view
 
 
+_UNITS = {"MHz": "mhz", "MiB": "mib", "%": "pct", "C": "c", "W": "w", "mV": "mv", "us": "us", "KB/s": "kbs"}
+
+
+def leaves(tree: Tree, where: str = "") -> dict[str, Any]:
+    """Every value of a tree by its path, as printed and as a number with its unit."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        path = f"{where}_{name}".strip("_")
+        if isinstance(value, dict):
+            found |= leaves(value, path)
+        elif isinstance(value, str):
+            amount = number(value)
+            found[path] = value if amount is None else Either([amount, value])
+            unit = _UNITS.get(value.rsplit(maxsplit=1)[-1]) if amount is not None and value.split() else None
+            found |= {f"{path}_{unit}": amount} if unit else {}
+    return found
+
+
+def tree_of(text: str) -> SmiTree:
+    try:
+        return xml_tree(text) if "<nvidia_smi_log" in text else text_tree(text)
+    except ValueError:
+        return SmiTree({}, (), complete=False)
+
+
 def raw_view(text: str) -> dict[str, Any]:
     """Words of the output that the facts leave out on purpose, from its first GPU."""
-    try:
-        tree = xml_tree(text) if "<nvidia_smi_log" in text else text_tree(text)
-    except ValueError:
-        tree = SmiTree({}, (), complete=False)
+    tree = tree_of(text)
     gpu = tree.gpus[0] if tree.gpus else {}
     dtd = text.partition('SYSTEM "')[2].partition('"')[0]
     return {
@@ -153,21 +179,40 @@ def raw_view(text: str) -> dict[str, Any]:
 
 def failure_view(failure: SmiFailure | None) -> dict[str, Any]:
     view = msgspec.to_builtins(failure) if failure else dict.fromkeys(SmiFailure.__struct_fields__)
-    return view | {"error": view["cause"], "reason": view["cause"]}
+    return view | {
+        "error": Either([view["cause"], view["message"], view["state"]]), "reason": view["cause"],
+        "state": Either([view["state"], view["cause"]]), "cause": Either([view["cause"], view["state"]]),
+        "bus_id": view["pci"], "gpu_pci": view["pci"],
+    }  # fmt: skip
 
 
 def smi_view(smi: NvidiaSmi, text: str) -> dict[str, Any]:
-    gpus = [gpu_view(gpu) for gpu in smi.gpus]
+    tree = tree_of(text)
+    gpus = [leaves(part) | gpu_view(gpu) for gpu, part in zip(smi.gpus, tree.gpus, strict=False)]
     raw = raw_view(text)
     first = gpus[0] | raw if gpus else {}
-    return first | raw | failure_view(smi.failure) | {
+    return first | raw | leaves(tree.head) | failure_view(smi.failure) | {
         "driver_version": smi.driver_version, "driver": smi.driver_version, "cuda_version": smi.cuda_version,
         "cuda": smi.cuda_version, "attached_gpus": smi.attached, "attached": smi.attached,
-        "gpu_count": len(gpus) if len(gpus) != 1 else 1, "gpu_elements": len(gpus), "gpus": [g | raw for g in gpus],
+        "gpu_count": len(gpus), "gpu_elements": len(gpus), "gpus": [g | raw for g in gpus],
+        **{f"gpu{i}": g for i, g in enumerate(gpus)}, "truncated": not smi.complete,
         "complete": smi.complete, "well_formed": smi.complete,
         "gpus_with_power_brake": sum(bool(g["hw_power_brake"]) for g in gpus),
         "gpus_with_hw_slowdown": sum(bool(g["hw_slowdown"]) for g in gpus),
         "gpus_pending": sum(bool(g["pending"]) for g in gpus),
+    }  # fmt: skip
+
+
+def with_header(tool: str, text: str) -> str:
+    """The rows of `--format=csv,noheader` below the names that were asked for."""
+    asked = re.search(r"--query-[\w-]+[= ](\S+)", tool)
+    return f"{asked[1].replace(',', ', ')}\n{text}" if "noheader" in tool and asked else text
+
+
+def versions_view(versions: SmiVersions, _: str) -> dict[str, Any]:
+    return {f"{name}_version": value for name, value in msgspec.to_builtins(versions).items()} | {
+        "nvidia_smi_version": versions.smi, "kmd_version": versions.driver, "cuda_umd_version": versions.cuda,
+        "version": versions.smi,
     }  # fmt: skip
 
 
@@ -176,6 +221,7 @@ def csv_view(csv: SmiCsv, _: str) -> dict[str, Any]:
     return first | {
         "columns": len(csv.columns), "rows": len(csv.rows), "complete": csv.complete,
         "driver": first.get("driver_version"), "gpu_count": len(csv.rows), "header": list(csv.columns),
+        "gpus": [csv.values(i) for i in range(len(csv.rows))], "errors": [csv.errors(i) for i in range(len(csv.rows))],
         **{f"row{i}": dict(row) for i, row in enumerate(csv.rows)},
     }  # fmt: skip
 
@@ -230,17 +276,25 @@ def monitor_view(monitor: SmiMonitor, _: str) -> dict[str, Any]:
     return view | {"commands": [row.get("command") for row in busy], "process_count": len(busy)}
 
 
-def driver_view(driver: NvidiaDriver, _: str) -> dict[str, Any]:
-    return msgspec.to_builtins(driver) | {"driver": driver.version, "driver_version": driver.version}
+def driver_view(driver: NvidiaDriver, text: str) -> dict[str, Any]:
+    gcc = re.search(r"gcc version (\d[\w.]*)", text)
+    return msgspec.to_builtins(driver) | {
+        "driver": driver.version, "driver_version": driver.version, "gcc": gcc[1] if gcc else None,
+        "gcc_version": gcc[1] if gcc else None, "open_module": driver.open, "kind": "open" if driver.open else "closed",
+    }  # fmt: skip
 
 
 def proc_gpu_view(gpu: NvidiaProcGpu, _: str) -> dict[str, Any]:
-    return msgspec.to_builtins(gpu) | {"name": gpu.model, "pci_bus_id": gpu.pci, "bus": gpu.pci}
+    return msgspec.to_builtins(gpu) | {
+        "name": gpu.model, "pci_bus_id": gpu.pci, "bus": gpu.pci, "device_minor": gpu.minor,
+        "gsp_firmware": gpu.firmware, "gpu_excluded": gpu.excluded, "vbios_version": gpu.vbios, "gpu_uuid": gpu.uuid,
+    }  # fmt: skip
 
 
 VIEWS: dict[type, Callable[[Any, str], dict[str, Any]]] = {
     NvidiaSmi: smi_view,
     SmiCsv: csv_view,
+    SmiVersions: versions_view,
     SmiList: list_view,
     SmiTable: table_view,
     SmiMonitor: monitor_view,
@@ -251,41 +305,12 @@ VIEWS: dict[type, Callable[[Any, str], dict[str, Any]]] = {
 }
 
 
-def differences(got: Any, want: Any, where: str = "") -> list[str]:
-    """Every fact that disagrees, by name; a list where a number is wanted counts."""
-    if isinstance(want, dict):
-        if not isinstance(got, dict):
-            return [f"{where}: {got!r} is no group of facts"]
-        unknown = [f"{where}{k}: the view has no such fact" for k in want if k not in got]
-        return unknown + [d for k in want if k in got for d in differences(got[k], want[k], f"{where}{k}.")]
-    if isinstance(want, list) and isinstance(got, list | tuple):
-        if len(want) != len(got):
-            return [f"{where}: {len(got)} instead of {len(want)}"]
-        return [d for i, w in enumerate(want) for d in differences(got[i], w, f"{where}{i}.")]
-    return [] if equal(got, want) else [f"{where.rstrip('.')}: {got!r} instead of {want!r}"]
-
-
-def equal(got: Any, want: Any) -> bool:
-    if isinstance(got, bool) and isinstance(want, str):
-        return {True: ("Yes", "Enabled", "On", "Active"), False: ("No", "Disabled", "Off", "Not Active")}[got].count(
-            want
-        ) > 0
-    if isinstance(got, bool) or isinstance(want, bool) or want is None or got is None:
-        return got is want
-    if isinstance(want, int | float):
-        value = len(got) if isinstance(got, list | tuple) else cell_value(got) if isinstance(got, str) else got
-        return isinstance(value, int | float) and value == pytest.approx(want)
-    if isinstance(want, str) and isinstance(got, int | float):
-        return str(got) == want or f"{got:g}" == want
-    return bool(got == want)
-
-
 @pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}/{p.name.removesuffix('.expected.json')}")
 def test_field_output(path: Path) -> None:
     expected = json.loads(path.read_text())
     stem = path.name.removesuffix(".expected.json")
     (source,) = (p for p in path.parent.glob(f"{stem}.*") if p != path)
-    text = source.read_text()
+    text = with_header(expected["tool"], source.read_text())
     parsed = FORMATS[format_of(expected["tool"])](text)
     view = VIEWS[type(parsed)](parsed, text)
     facts = {k: v for k, v in expected["facts"].items() if (f"{path.parent.name}/{stem}", k) not in WRONG}

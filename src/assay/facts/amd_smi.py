@@ -10,12 +10,16 @@ import msgspec
 from msgspec import Struct
 
 from assay.facts.amd_smi_formats import (
+    bad_pages,
     blocks,
+    csv_rows,
     failure,
     firmware,
     monitor,
     number,
     overview,
+    partitions,
+    processes,
     topology,
     unit,
     version,
@@ -283,6 +287,10 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "amd-smi list": lambda text: AmdGpus(gpus=gpus_of("", "", text)),
     "amd-smi monitor": monitor,
     "amd-smi firmware": firmware,
+    "amd-smi process": processes,
+    "amd-smi bad-pages": bad_pages,
+    "amd-smi partition": partitions,
+    "amd-smi --csv": csv_rows,
     "amd-smi topology": topology,
     "amd-smi xgmi": xgmi,
     "amd-smi version": version,

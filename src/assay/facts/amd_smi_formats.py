@@ -74,6 +74,8 @@ def word(value: Any) -> str:
 def blocks(text: str) -> list[Block]:
     """One dict per GPU (or CPU, NIC) with lower-case keys, from JSON or text; ValueError with the tool's own words."""
     text = _ANSI.sub("", text)
+    if text.lstrip().startswith("gpu,"):
+        return [dict(row) | {"gpu": int(row["gpu"])} for row in csv_rows(text) if row["gpu"].isdigit()]
     found = _json_blocks(text) if (start := _json_start(text)) >= 0 and not _before(text, start) else _tree(text)
     if not found or (len(found) == 1 and found[0].keys() <= {"error", "code", "message"}):
         raise ValueError(failure(text) or "no GPU in the output of amd-smi")
@@ -137,11 +139,23 @@ def _tree(text: str) -> list[Block]:
         if not stack:
             found.append({})
             stack = [(-1, found[-1])]
-        if not value:
-            stack.append((indent, stack[-1][1].setdefault(key, {})))
-        else:
+        if value:
             stack[-1][1][key] = _cell(value)
+        else:
+            stack.append((indent, _section(stack[-1][1], key)))
     return found
+
+
+def _section(parent: Block, key: str) -> Block:
+    """The new section `key` of a block; one that comes again (a process, a bad page) makes a list."""
+    made: Block = {}
+    if key not in parent:
+        parent[key] = made
+    elif isinstance(parent[key], list):
+        parent[key].append(made)
+    else:
+        parent[key] = [parent[key], made]
+    return made
 
 
 def _pairs(text: str) -> list[tuple[int, str, str]]:
@@ -168,6 +182,63 @@ def _cell(value: str) -> Any:
 # ---- other commands ------------------------------------------------------------------------------------------
 
 
+def csv_rows(text: str) -> list[dict[str, str]]:
+    """Rows of any command with --csv, by column."""
+    lines = [line.strip() for line in _ANSI.sub("", text).splitlines() if line.strip()]
+    columns = lines[0].split(",") if lines else []
+    if "gpu" not in columns:
+        raise ValueError(failure(text) or "no CSV of amd-smi")
+    return [
+        dict(zip(columns, cells, strict=True)) for line in lines[1:] if len(cells := line.split(",")) == len(columns)
+    ]
+
+
+def processes(text: str) -> list[Block]:
+    """One dict per process, with its GPU; none for a GPU where nothing runs."""
+    found: list[Block] = []
+    for block in blocks(text):
+        listed = block.get("process_list", block.get("process_info", block))
+        for entry in listed if isinstance(listed, list) else [listed]:
+            inner = entry.get("process_info", entry) if isinstance(entry, dict) else None
+            if isinstance(inner, dict) and "pid" in inner:
+                found.append({"gpu": block.get("gpu"), **inner})
+    return found
+
+
+def bad_pages(text: str) -> dict[int, dict[str, int]]:
+    """GPU -> "retired", "pending", "un_res" -> how many pages."""
+    found: dict[int, dict[str, int]] = {}
+    for i, block in enumerate(blocks(text)):
+        kinds = {key: block[key] for key in ("retired", "pending", "un_res") if key in block}
+        gpu = block.get("gpu")
+        found[gpu if isinstance(gpu, int) else i] = {kind: _pages(value) for kind, value in kinds.items()}
+    if not any(found.values()):
+        raise ValueError("no list of bad pages in the output of amd-smi")
+    return found
+
+
+def _pages(value: Any) -> int:
+    """A list of pages, one page, or a sentence such as "No bad pages found."."""
+    return len(value) if isinstance(value, list) else int(isinstance(value, dict))
+
+
+def partitions(text: str) -> list[dict[str, str]]:
+    """Rows of the first table of `amd-smi partition`: GPU_ID, MEMORY, ACCELERATOR_TYPE and so on."""
+    rows: list[dict[str, str]] = []
+    columns: list[str] = []
+    for line in _ANSI.sub("", text).splitlines():
+        cells = line.split()
+        if cells[:1] == ["GPU_ID"] and columns:
+            break
+        if cells[:1] == ["GPU_ID"]:
+            columns = cells
+        elif columns and cells and cells[0].isdigit() and len(cells) == len(columns):
+            rows.append(dict(zip(columns, cells, strict=True)))
+    if not rows:
+        raise ValueError(failure(text) or "no table of amd-smi partition")
+    return rows
+
+
 def version(text: str) -> dict[str, str]:
     """tool, library, rocm and driver versions from `amd-smi version` or the heading of `amd-smi`; build hashes cut."""
     found: dict[str, str] = {}
@@ -188,6 +259,8 @@ def version(text: str) -> dict[str, str]:
 def monitor(text: str) -> list[dict[str, str]]:
     """Rows of `amd-smi monitor`: column name -> cell. Cells hold single blanks ("182 W"), columns are two apart."""
     lines = _ANSI.sub("", text).splitlines()
+    if "," in next((line for line in lines if line.strip()), ""):
+        return csv_rows(text)
     at = next((i for i, line in enumerate(lines) if line.split()[:1] == ["GPU"] and len(line.split()) > 1), None)
     if at is None:
         raise ValueError(failure(text) or "no table of amd-smi monitor")

@@ -23,6 +23,8 @@ _WATCH = re.compile(
 _VERSION = re.compile(r"^\s*[Vv]ersion\s*:\s*(\S+)", re.MULTILINE)
 _ENGINE_BLOCK = re.compile(r"^\s*Hostengine build info", re.MULTILINE)
 _ENTITY = re.compile(r"^\s*(GPU|GPU-I|GPU-CI|Switch|CPU|Core|Link)\s+(\d\S*)\s+(.*\S)\s*$")
+_LINK_OWNER = re.compile(r"^\s*(?:gpuId|physicalId|NvSwitch|GPU)\s+(\d+)\s*:\s*$", re.IGNORECASE)
+_LINK_STATES = frozenset({"U", "D", "X", "_"})
 _UNITS = ("nvidia-dcgm", "dcgm", "nvidia-hostengine", "nv-hostengine")
 RUNNING = tuple(
     f"/sys/fs/cgroup/{top}system.slice/{unit}.service" for unit in _UNITS for top in ("", "systemd/", "unified/")
@@ -195,6 +197,30 @@ def dmon(text: str) -> Dmon:
     return Dmon(columns=columns, rows=tuple(rows), warning=warning)
 
 
+class LinkStates(Struct, frozen=True, kw_only=True):
+    """`dcgmi nvlink -s`: a letter per link. U up, D down, X disabled, _ not supported. Switches by physical id."""
+
+    gpus: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    switches: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def nvlink(text: str) -> LinkStates:
+    """Link states of GPUs and, below their own heading, of NVSwitches."""
+    found: dict[str, dict[int, tuple[str, ...]]] = {"gpus": {}, "switches": {}}
+    part, number = "gpus", -1
+    for line in text.splitlines():
+        cells = line.split()
+        if line.strip().lower().startswith("nvswitches"):
+            part = "switches"
+        elif heading := _LINK_OWNER.match(line):
+            number = int(heading[1])
+        elif cells and number >= 0 and all(cell in _LINK_STATES for cell in cells):
+            found[part][number] = found[part].get(number, ()) + tuple(cells)
+    if not found["gpus"] and not found["switches"]:
+        raise ValueError("no link of dcgmi nvlink")
+    return LinkStates(**found)
+
+
 def _cell(text: str) -> float | None:
     try:
         return float(text)
@@ -209,4 +235,5 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "dcgmi health -f": health,
     "dcgmi health -c": health_check,
     "dcgmi dmon": dmon,
+    "dcgmi nvlink -s": nvlink,
 }

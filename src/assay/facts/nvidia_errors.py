@@ -38,6 +38,7 @@ _CAUSES = (
     ("no such file", "command_not_found"),
     ("segmentation fault", "crashed"),
 )
+_DENSE_CAUSES = tuple((words.replace(" ", ""), name) for words, name in _CAUSES)
 
 
 def sysfs_name(bus_id: str) -> str:
@@ -55,12 +56,13 @@ def smi_name(bus_id: str) -> str:
 def smi_failure(text: str) -> SmiFailure | None:
     """The complaint in what nvidia-smi printed, None when the text holds none. Line wraps of a terminal are undone."""
     message = _SPACES.sub(" ", text).strip()
-    low = message.lower()
-    cause = next((name for words, name in _CAUSES if words in low), None)
+    dense = message.replace(" ", "")  # a terminal wraps inside words too
+    low = dense.lower()
+    cause = next((name for words, name in _DENSE_CAUSES if words in low), None)
     state = _state(low, cause)
     if state is None:
         return None
-    bus = _BUS_ID.search(message)
+    bus = _BUS_ID.search(message) or _BUS_ID.search(dense)
     library = _LIBRARY.search(message)
     return SmiFailure(
         state=state,
@@ -73,11 +75,11 @@ def smi_failure(text: str) -> SmiFailure | None:
 
 
 def _state(low: str, cause: str | None) -> SmiState | None:
-    if "failed to initialize nvml" in low:
+    if "failedtoinitializenvml" in low:
         return "no_driver" if cause == "driver_not_loaded" else "nvml_init_failed"
-    if "unable to determine the device handle" in low:
+    if "unabletodeterminethedevicehandle" in low:
         return "gpu_lost" if cause == "gpu_lost" else "gpu_unreadable"
-    if "has failed because" in low:
+    if "hasfailedbecause" in low:
         return "no_driver" if cause == "driver_not_loaded" else "nvml_init_failed"
     states: dict[str | None, SmiState] = {
         "gpu_lost": "gpu_lost",

@@ -1,4 +1,4 @@
-"""The short outputs of nvidia-smi: `-L` (list of GPUs and MIG devices), `dmon` and `pmon`."""
+"""The short outputs of nvidia-smi: `-L` (list of GPUs and MIG devices), `dmon`, `pmon` and `--version`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from assay.facts.nvidia import MigDevice, SmiFailure
 from assay.facts.nvidia_errors import smi_failure
 
 _GPU = re.compile(r"^GPU (\d+): (.+?) \(UUID: ([^)\s]+)\)\s*$")
+_VERSION = re.compile(r"^[ \t]*([A-Z][A-Z -]*[A-Z]) version[ \t]*:[ \t]*(\d[\w.]*)", re.MULTILINE | re.IGNORECASE)
 _MIG = re.compile(r"^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: ([^)\s]+)\)\s*$")
 
 
@@ -37,6 +38,28 @@ class SmiMonitor(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] = ()
     units: dict[str, str] = {}
     rows: tuple[dict[str, float | str | None], ...] = ()
+
+
+class SmiVersions(Struct, frozen=True, kw_only=True):
+    """`nvidia-smi --version`: newer releases call the driver "KMD" and CUDA "CUDA UMD"."""
+
+    smi: str | None = None
+    nvml: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+
+
+def parse_versions(text: str) -> SmiVersions:
+    """The versions; a line that says only that its name is deprecated has none."""
+    found = {name.upper(): version for name, version in _VERSION.findall(text)}
+    if "NVIDIA-SMI" not in found:
+        raise ValueError("not the output of nvidia-smi --version")
+    return SmiVersions(
+        smi=found["NVIDIA-SMI"],
+        nvml=found.get("NVML"),
+        driver=found.get("KMD") or found.get("DRIVER"),
+        cuda=found.get("CUDA UMD") or found.get("CUDA"),
+    )
 
 
 def parse_list(text: str) -> SmiList:
@@ -93,6 +116,7 @@ def _sample(cell: str) -> float | str | None:
 
 FORMATS: dict[str, Callable[[str], Any]] = {
     "nvidia-smi -L": parse_list,
+    "nvidia-smi --version": parse_versions,
     "nvidia-smi dmon": parse_monitor,
     "nvidia-smi pmon": parse_monitor,
 }

@@ -1,4 +1,4 @@
-"""How GPUs and NICs of a node hang together: `nvidia-smi topo -m`."""
+"""How GPUs and NICs of a node hang together: `nvidia-smi topo -m`, and which GPUs reach each other: `topo -p2p`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from assay.model import Exec, Fact, Missing, Probe, RawFact
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _DEVICE = re.compile(r"^[A-Za-z][A-Za-z0-9_.:-]*\d[\w.]*$")
 _GPU = re.compile(r"^GPU\d+$")
-_CODE = re.compile(r"^(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+|C2C|N/A)$")
+_CODE = re.compile(r"^(?:X|SYS|SOC|NODE|PHB|PXB|PIX|NV\d+|C2C|N/A)$")
+_PEER = re.compile(r"^(?:X|OK|U|DR|[CGT]?NS)$")
 _TAIL = re.compile(r"CPU Affinity|GPU NUMA ID|NUMA Affinity")
 _LEGEND = re.compile(r"^\s*(NIC\d+)\s*:\s*(\S+)\s*$")
 _NAMES = {"CPU Affinity": "cpu_affinity", "NUMA Affinity": "numa", "GPU NUMA ID": "gpu_numa_id"}
@@ -92,4 +93,18 @@ def _affinity(line: str, tail: list[str], cells: list[str]) -> list[tuple[str, s
     return [(name, cell) for name, cell in zip(tail, cells, strict=False) if cell]
 
 
-FORMATS: dict[str, Callable[[str], Any]] = {"nvidia-smi topo -m": topology}
+def peer_access(text: str) -> dict[str, dict[str, str]]:
+    """Row -> column -> OK, NS, CNS, GNS, TNS, DR, U or X, as `topo -p2p` prints it for one capability."""
+    lines = [_ANSI.sub("", line).split() for line in text.splitlines()]
+    devices = next((cells for cells in lines if cells and all(map(_GPU.match, cells))), [])
+    rows = [cells for cells in lines if devices and len(cells) == len(devices) + 1 and cells[0] in devices]
+    if not rows or not all(_PEER.match(code) for _, *codes in rows for code in codes):
+        raise ValueError("no matrix of nvidia-smi topo -p2p")
+    return {row: dict(zip(devices, codes, strict=True)) for row, *codes in rows}
+
+
+FORMATS: dict[str, Callable[[str], Any]] = {
+    "nvidia-smi topo -m": topology,
+    "nvidia-smi topo -mp": topology,
+    "nvidia-smi topo -p2p": peer_access,
+}

@@ -20,6 +20,8 @@ _RESERVED = re.compile(
 )
 _NUMBER = re.compile(r"\s*\(?(-?\d+(?:\.\d+)?)")
 _LINK = re.compile(r"\(?([\d.]+)GT/s x(\d+)")
+_MATRIX = re.compile(r"^=+ (.+?) between two GPUs =+$")
+_GPU = re.compile(r"^GPU\d+$")
 _GAP = re.compile(r"\s{2,}")
 _LINE = re.compile(r"^GPU\[(\d+)\]\s*:\s*(.+?)\s*:\s*(.*)$")
 
@@ -34,12 +36,25 @@ class RocmSmi(Fact, frozen=True):
 def cards(text: str) -> dict[str, Card]:
     """The JSON of any rocm-smi option: "card0", "system" -> key -> text. ValueError with the tool's words otherwise."""
     start = text.find("{")
-    if start < 0:
+    if start < 0 and "device," not in text:
         raise ValueError(refusal(text) or "no JSON of rocm-smi")
-    found = msgspec.json.decode(text[start:])
+    found = msgspec.json.decode(text[start:]) if start >= 0 else _csv(text)
     if not isinstance(found, dict) or not any(_CARD.fullmatch(key) or key == "system" for key in found):
         raise ValueError("no card in the JSON of rocm-smi")
     return {key: {k: str(v) for k, v in card.items()} for key, card in found.items() if isinstance(card, dict)}
+
+
+def _csv(text: str) -> dict[str, Card]:
+    """The same cards from `--csv`: the first column names the card. A heading may come again for "system"."""
+    found: dict[str, Card] = {}
+    columns: list[str] = []
+    for line in text.splitlines():
+        cells = line.split(",")
+        if cells[0] == "device":
+            columns = cells
+        elif columns and len(cells) == len(columns):
+            found[cells[0]] = dict(zip(columns[1:], cells[1:], strict=True))
+    return found
 
 
 def refusal(text: str) -> str:
@@ -147,6 +162,23 @@ def per_gpu(text: str) -> dict[int, Card]:
     return found
 
 
+def topology(text: str) -> dict[str, dict[str, Card]]:
+    """The matrices of `--showtopo`: "weight", "hops", "link type" -> row -> column -> cell."""
+    tables: dict[str, dict[str, Card]] = {}
+    name, columns = "", [""]
+    for line in text.splitlines():
+        cells = line.split()
+        if m := _MATRIX.match(line):
+            name, columns = m[1].lower(), [""]
+        elif name and cells and all(_GPU.match(cell) for cell in cells):
+            columns = cells
+        elif name and len(cells) == len(columns) + 1 and _GPU.match(cells[0]):
+            tables.setdefault(name, {})[cells[0]] = dict(zip(columns, cells[1:], strict=True))
+    if not tables:
+        raise ValueError(refusal(text) or "no matrix of rocm-smi --showtopo")
+    return tables
+
+
 def smi(text: str) -> RocmSmi:
     """The fact in the JSON of rocm-smi."""
     found = cards(text)
@@ -176,4 +208,5 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "rocm-smi --json": smi,
     "rocm-smi": concise,
     "rocm-smi --showtoponuma": per_gpu,
+    "rocm-smi --showtopo": topology,
 }
