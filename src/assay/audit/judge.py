@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from assay.audit.describe import fleet_words, node_identity, node_words
 from assay.audit.grants import grants, refused
@@ -25,6 +26,7 @@ from assay.run.store import Run, write_whole
 SHORT_ID = 16
 """Hexadecimal digits of an evidence id in findings: unique in a run, and every verb takes them."""
 _EVERYTHING = Selection()
+_UNREAD = Missing("failed", "the run ended before it was read")
 
 
 class _Reading:
@@ -82,10 +84,15 @@ def judge_run(
     )
 
 
-def facts_of(node: str, answers: Iterable[tuple[str, RawFact]], known: Mapping[str, Source]) -> NodeFacts:
-    """The facts in the raw answers of one node; the newest answer of a probe counts."""
+def facts_of(
+    node: str,
+    answers: Iterable[tuple[str, RawFact]],
+    known: Mapping[str, Source],
+    planned: Mapping[type[Fact], Missing] = MappingProxyType({}),
+) -> NodeFacts:
+    """The facts in the raw answers of one node, the newest answer of a probe; `planned` stands for what was not read."""
     newest = {raw.probe: (evidence, raw) for evidence, raw in answers}
-    facts: dict[type[Fact], Fact | Missing] = {}
+    facts: dict[type[Fact], Fact | Missing] = dict(planned)
     ids: dict[type[Fact], str] = {}
     for probe, (evidence, raw) in newest.items():
         if source := known.get(probe):
@@ -97,13 +104,14 @@ def facts_of(node: str, answers: Iterable[tuple[str, RawFact]], known: Mapping[s
 def _nodes(
     run: Run, known: Mapping[str, Source], reading: _Reading, silent: Mapping[str, Missing]
 ) -> Iterator[NodeFacts]:
+    planned = {known[name].fact: _UNREAD for name in run.info.probes if name in known}
     for node, answers in run.nodes():
-        facts = facts_of(node, answers, known)
+        facts = facts_of(node, answers, known, planned)
         reading.evidence += len(answers)
         _note(reading, answers, facts, known)
         yield facts
     for node, gap in silent.items():
-        yield NodeFacts(node, {source.fact: gap for source in known.values()})
+        yield NodeFacts(node, dict.fromkeys(planned, gap))
 
 
 def _note(
@@ -136,6 +144,11 @@ def _not_looked_at(
     have = {check.category for check in known.values()}
     if others := [category for category in CATEGORIES if category not in have]:
         yield NotLookedAt(", ".join(others), "judged from measurements, documents and interviews, not from a host")
+    said = {finding.check for finding in findings}
+    if unasked := [check.id for check in selected(known, wanted) if check.id not in said]:
+        yield NotLookedAt(
+            f"{len(unasked)} checks ({', '.join(unasked[:3])} ...)", "this run holds no evidence for them"
+        )
     for finding in findings:
         if finding.reason == "not-asked":
             yield NotLookedAt(finding.check, finding.message)

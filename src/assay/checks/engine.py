@@ -48,7 +48,10 @@ def judge(
     when: When,
     fold: Callable[[list[str]], str] = ",".join,
 ) -> list[Finding]:
-    """Every rule's findings over every node, worst first. `fold` writes a list of nodes as one subject."""
+    """Every rule's findings over every node, worst first. `fold` writes a list of nodes as one subject.
+
+    A rule is asked only of nodes that were asked for one of its facts: a scheduler has no disks, a node no queue.
+    """
     rules = list(rules)
     per_node = [r for r in rules if r.scope == "node"]
     fleet = [r for r in rules if r.scope == "fleet"]
@@ -57,17 +60,18 @@ def judge(
     groups: dict[str, dict[tuple[Any, ...], _Group]] = {r.id: {} for r in per_node}
     kept: dict[type[Fact], dict[str, Fact | Missing]] = {t: {} for t in wanted}
     sources: dict[type[Fact], list[str]] = {t: [] for t in wanted}
-    count = 0
     for facts in nodes:
-        count += 1
         for rule in per_node:
-            _add(groups[rule.id], rule, facts, _node_verdict(rule, facts, fixed[rule.id]))
+            if not rule.needs or any(kind in facts.facts for kind in rule.needs):
+                _add(groups[rule.id], rule, facts, _node_verdict(rule, facts, fixed[rule.id]))
         for kind in wanted:
-            kept[kind][facts.node] = facts.facts.get(kind, _ABSENT)
+            if kind in facts.facts:
+                kept[kind][facts.node] = facts.facts[kind]
             if kind in facts.evidence:
                 sources[kind].append(facts.evidence[kind])
     findings = [_finding(r, g, fold) for r in per_node for g in groups[r.id].values()]
-    findings += [_fleet_finding(r, kept, sources, fixed[r.id], count, fold) for r in fleet]
+    asked = (r for r in fleet if any(kept[kind] for kind in r.needs))
+    findings += [_fleet_finding(r, kept, sources, fixed[r.id], fold) for r in asked]
     return sorted(findings, key=_worst_first)
 
 
@@ -119,34 +123,32 @@ def _finding(rule: Check, group: _Group, fold: Callable[[list[str]], str]) -> Fi
     return _build(rule, group.verdict, fold(group.nodes), len(group.nodes), tuple(group.evidence[:EVIDENCE_LIMIT]))
 
 
-def _fleet_finding(  # noqa: PLR0913, PLR0917 - one place that knows the fleet's accumulators
+def _fleet_finding(
     rule: Check,
     kept: Mapping[type[Fact], Mapping[str, Fact | Missing]],
     sources: Mapping[type[Fact], list[str]],
     fixed: dict[int, Any],
-    count: int,
     fold: Callable[[list[str]], str],
 ) -> Finding:
     arguments: list[Any] = []
-    seen = count
     gap: Missing | None = None
-    nodes: list[str] = []
+    nodes = list(dict.fromkeys(n for kind in rule.needs for n in kept[kind]))
+    seen = len(nodes)
     for i, parameter in enumerate(rule.parameters):
         if i in fixed:
             arguments.append(fixed[i])
             continue
         facts = kept[parameter.type]
-        nodes = list(facts)
         there = {n: f for n, f in facts.items() if not isinstance(f, Missing)}
         gaps = {n: f for n, f in facts.items() if isinstance(f, Missing)}
         seen = min(seen, len(there))
-        if not there and gaps:
-            gap = max(gaps.values(), key=lambda m: m.status is Status.UNKNOWN)
+        if not there:
+            gap = max(gaps.values(), key=lambda m: m.status is Status.UNKNOWN, default=_ABSENT)
         arguments.append(Fleet(there, gaps))
     verdict = missing(gap) if gap else _ask(rule, arguments)
     evidence = tuple(e for kind in rule.needs for e in sources[kind])[:EVIDENCE_LIMIT]
     finding = _build(rule, verdict, fold(nodes), len(nodes), evidence)
-    return msgspec.structs.replace(finding, seen_nodes=seen, expected_nodes=count)
+    return msgspec.structs.replace(finding, seen_nodes=seen, expected_nodes=len(nodes))
 
 
 def _build(rule: Check, verdict: Verdict, subject: str, nodes: int, evidence: tuple[str, ...]) -> Finding:
