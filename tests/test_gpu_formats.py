@@ -6,6 +6,7 @@ from assay.facts import (
     amd_smi_formats,
     dcgm,
     fabric_manager,
+    imex,
     nvidia_errors,
     nvidia_lines,
     nvidia_topo,
@@ -86,6 +87,18 @@ def test_host_engine_repeats_its_errors() -> None:
     line = "2026-02-03 04:05:06.007 ERROR [1:2] {}No such switch [/src/a.cpp:1] [A::B]\n"
     text = line.format("[[NvSwitch]] ") * 3 + line.format("")
     assert fabric_manager.hostengine_errors(text) == ("No such switch",)
+
+
+def test_imex_domain_as_json() -> None:
+    seen = imex.imex(
+        '{"nodes": {"1": {"status": "UNAVAILABLE", "host": "10.0.0.2", "connections": {"0": {"status": "INVALID"}}},'
+        ' "0": {"status": "READY", "host": "10.0.0.1", "version": "580.10", "connections":'
+        ' {"1": {"status": "INVALID"}, "0": {"status": "CONNECTED"}}}}, "status": "DEGRADED"}'
+    )
+    assert [(n.index, n.state, n.version) for n in seen.nodes] == [(0, "READY", "580.10"), (1, "UNAVAILABLE", None)]
+    assert (seen.domain, seen.matrix) == ("DEGRADED", {"0": ("C", "I"), "1": ("I",)})
+    with pytest.raises(ValueError, match="JSON"):
+        imex.imex('{"nodes": [')
 
 
 PROCESSES = """\

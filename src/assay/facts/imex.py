@@ -91,6 +91,8 @@ def _answers(text: str) -> bool:
 
 def imex(text: str) -> Imex:
     """`nvidia-imex-ctl -q` and `-N`, also one after the other; versions before 570 print no Version column."""
+    if text.lstrip().startswith("{"):
+        return _from_json(text)
     if not _answers(text):
         raise ValueError("neither a state nor a table of nvidia-imex-ctl")
     lines = text.splitlines()
@@ -104,6 +106,52 @@ def imex(text: str) -> Imex:
         matrix={m[1]: tuple(m[2].split()) for line in lines if (m := _ROW.match(line))},
         error=next((line.strip() for line in lines if _NO_CONFIG in line), ""),
     )
+
+
+_CODES = {
+    "CONNECTED": "C", "INVALID": "I", "NEVER_CONNECTED": "N", "RECOVERING": "R", "DISCONNECTED": "D",
+    "AUTHENTICATING": "A", "VERSION_MISMATCH": "!V!", "NODE_MAP_MISMATCH": "!M!",
+}  # fmt: skip
+
+
+class _JsonPeer(Struct):
+    status: str = ""
+
+
+class _JsonNode(Struct):
+    status: str = ""
+    host: str = ""
+    version: str | None = None
+    connections: dict[str, _JsonPeer] = msgspec.field(default_factory=dict)
+
+
+class _JsonDomain(Struct):
+    nodes: dict[str, _JsonNode]
+    status: str = ""
+
+
+def _from_json(text: str) -> Imex:
+    """The same of `nvidia-imex-ctl -N -j`; a state without a letter keeps its word."""
+    try:
+        found = msgspec.json.decode(text, type=_JsonDomain)
+    except msgspec.DecodeError as e:
+        raise ValueError(f"not the JSON of nvidia-imex-ctl: {e}") from e
+    nodes = sorted(((int(i), node) for i, node in found.nodes.items() if i.isdecimal()), key=lambda pair: pair[0])
+    return Imex(
+        configured=True,
+        domain=found.status,
+        nodes=tuple(ImexNode(index=i, address=n.host, state=n.status, version=n.version) for i, n in nodes),
+        matrix={
+            str(i): tuple(
+                _CODES.get(peer.status.upper(), peer.status) for _, peer in sorted(n.connections.items(), key=_at)
+            )
+            for i, n in nodes
+        },
+    )
+
+
+def _at(pair: tuple[str, Any]) -> int:
+    return int(pair[0]) if pair[0].isdecimal() else -1
 
 
 def version(text: str) -> str:
