@@ -61,6 +61,22 @@ def _identity(host: str, shape: Shape, gpu: Gpu, state: State, device: Device) -
         ("Accounting Mode", "accounting_mode", "Disabled"),
         ("Accounting Mode Buffer Size", "accounting_mode_buffer_size", "4000"),
         ("Driver Model", "driver_model", _two("dm", NA)),
+        *_numbers(host, shape, gpu, device),
+        ("GPU Operation Mode", "gpu_operation_mode", _two("gom", NA)),
+        ("GPU C2C Mode", "c2c_mode", "Enabled" if gpu.coherent else "Disabled" if board else NA),
+        ("GPU Virtualization Mode", "gpu_virtualization_mode", [
+            ("Virtualization Mode", "virtualization_mode", "Pass-Through" if shape.guest else "None"),
+            ("Host VGPU Mode", "host_vgpu_mode", NA), ("vGPU Heterogeneous Mode", "vgpu_heterogeneous_mode", NA),
+        ]),
+        ("GPU Recovery Action", "gpu_recovery_action", "Reset" if state.has(i, "remap-pending") else "None"),
+        ("GSP Firmware Version", "gsp_firmware_version", state.driver),
+        ("IBMNPU", "ibmnpu", [("Relaxed Ordering Mode", "relaxed_ordering_mode", NA)]),
+    ]  # fmt: skip
+
+
+def _numbers(host: str, shape: Shape, gpu: Gpu, device: Device) -> list[Section]:
+    i = device.index
+    return [
         ("Serial Number", "serial", f"165{int(number(host, 'serial', i)[:8], 16) % 10**10:010d}"),
         ("GPU UUID", "uuid", gpu_uuid(host, i)),
         ("GPU PDI", "pdi", f"0x{number(host, 'pdi', i)[:16]}"),
@@ -76,15 +92,6 @@ def _identity(host: str, shape: Shape, gpu: Gpu, state: State, device: Device) -
             ("Image Version", "img_version", gpu.inforom), ("OEM Object", "oem_object", "2.1"),
             ("ECC Object", "ecc_object", "7.16"), ("Power Management Object", "pwr_object", NA),
         ]),
-        ("GPU Operation Mode", "gpu_operation_mode", _two("gom", NA)),
-        ("GPU C2C Mode", "c2c_mode", "Enabled" if gpu.coherent else "Disabled" if board else NA),
-        ("GPU Virtualization Mode", "gpu_virtualization_mode", [
-            ("Virtualization Mode", "virtualization_mode", "Pass-Through" if shape.guest else "None"),
-            ("Host VGPU Mode", "host_vgpu_mode", NA), ("vGPU Heterogeneous Mode", "vgpu_heterogeneous_mode", NA),
-        ]),
-        ("GPU Recovery Action", "gpu_recovery_action", "Reset" if state.has(i, "remap-pending") else "None"),
-        ("GSP Firmware Version", "gsp_firmware_version", state.driver),
-        ("IBMNPU", "ibmnpu", [("Relaxed Ordering Mode", "relaxed_ordering_mode", NA)]),
     ]  # fmt: skip
 
 

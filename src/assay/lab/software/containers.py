@@ -25,55 +25,46 @@ _NVIDIA = """\
         [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
           BinaryName = "/usr/bin/nvidia-container-runtime"
 """
+_PLAIN = {"log-opts": {"max-size": "100m"}}
+_RUNTIME = {
+    "default-runtime": "nvidia",
+    "runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}},
+    **_PLAIN,
+}
 
 
 def containers(shape: Shape, image: Image) -> Parts:
     """Docker, containerd, runc, the NVIDIA container toolkit, enroot with Pyxis."""
     parts = Parts()
-    nvidia = is_nvidia(shape)
     parts.commands["/usr/bin/docker"] = _docker(shape, image)
-    config = (
-        {"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}}}
-        if nvidia
-        else {}
-    )
-    parts.files["/etc/docker/daemon.json"] = json.dumps({**config, "log-opts": {"max-size": "100m"}}) + "\n"
+    parts.files["/etc/docker/daemon.json"] = json.dumps(_RUNTIME if is_nvidia(shape) else _PLAIN) + "\n"
     parts.modes["/run/docker.sock"] = "s 0660 0 988 0:0"
     parts.files["/run/docker.pid"] = "2291"
-    parts.program(
-        "/usr/bin/containerd",
-        {"--version": f"containerd github.com/containerd/containerd/v2 v{image.containerd} 0b1c2d3e\n"},
-    )
-    parts.files["/etc/containerd/config.toml"] = _CONTAINERD.format(default="nvidia" if nvidia else "runc") + (
-        _NVIDIA if nvidia else ""
-    )
-    spec = (
-        f"runc version {image.runc}\ncommit: v{image.runc}-0-g0b1c2d3e\nspec: 1.2.1\ngo: go1.25.3\nlibseccomp: 2.5.5\n"
-    )
-    parts.program("/usr/bin/runc", {"--version": spec})
-    arch = "aarch64" if shape.cpu.arch == "aarch64" else "x86_64"
+    module = "github.com/containerd/containerd/v2"
+    parts.program("/usr/bin/containerd", {"--version": f"containerd {module} v{image.containerd} 0b1c2d3e\n"})
+    built = f"runc version {image.runc}\ncommit: v{image.runc}-0-g0b1c2d3e\nspec: 1.2.1\ngo: go1.25.3\n"
+    parts.program("/usr/bin/runc", {"--version": f"{built}libseccomp: 2.5.5\n"})
     if image.slurm:
         parts.program("/usr/bin/enroot", {"version": "4.1.0\n"})
-        parts.modes[f"/usr/lib/{arch}-linux-gnu/slurm/spank_pyxis.so"] = "f 0644 0 0 0:0"
+        parts.modes[f"/usr/lib/{shape.cpu.arch}-linux-gnu/slurm/spank_pyxis.so"] = "f 0644 0 0 0:0"
+    nvidia = is_nvidia(shape)
+    runtimes = _CONTAINERD.format(default="nvidia" if nvidia else "runc")
+    parts.files["/etc/containerd/config.toml"] = runtimes + (_NVIDIA if nvidia else "")
     if nvidia:
-        parts.program(
-            "/usr/bin/nvidia-ctk",
-            {"--version": f"NVIDIA Container Toolkit CLI version {image.toolkit}\ncommit: 0b1c2d3e4f\n"},
-        )
-        parts.program(
-            "/usr/bin/nvidia-container-cli",
-            {
-                "--version": f"cli-version: {image.toolkit}\nlib-version: {image.toolkit}\nbuild date: "
-                "2026-06-24T10:53+0000\n"
-            },
-        )
-        parts.files["/etc/nvidia-container-runtime/config.toml"] = (
-            'supported-driver-capabilities = "compute,utility"\n[nvidia-container-runtime]\nmode = "auto"\n'
-        )
-        parts.files["/etc/cdi/nvidia.yaml"] = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n"
+        _toolkit(parts, image)
     elif shape.gpu:
         parts.program("/usr/bin/amd-ctk", {"--version": "AMD Container Toolkit CLI version 1.3.0\n"})
     return parts
+
+
+def _toolkit(parts: Parts, image: Image) -> None:
+    said = f"NVIDIA Container Toolkit CLI version {image.toolkit}\ncommit: 0b1c2d3e4f\n"
+    parts.program("/usr/bin/nvidia-ctk", {"--version": said})
+    said = f"cli-version: {image.toolkit}\nlib-version: {image.toolkit}\nbuild date: 2026-06-24T10:53+0000\n"
+    parts.program("/usr/bin/nvidia-container-cli", {"--version": said})
+    settings = 'supported-driver-capabilities = "compute,utility"\n[nvidia-container-runtime]\nmode = "auto"\n'
+    parts.files["/etc/nvidia-container-runtime/config.toml"] = settings
+    parts.files["/etc/cdi/nvidia.yaml"] = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n"
 
 
 def _docker(shape: Shape, image: Image) -> Tool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from assay.lab.hardware.layout import Device, gpu_uuid, of
 from assay.lab.hardware.nvidia_sections import smi_address
 from assay.lab.hardware.shapes import Shape
@@ -81,51 +83,42 @@ def is_nvidia(shape: Shape) -> bool:
     return shape.gpu is not None and shape.gpu.vendor == "10de"
 
 
+_NODE = Service(
+    unit="prometheus-node-exporter", about="Prometheus exporter for machine metrics", process="prometheus-node",
+    arguments="/usr/bin/prometheus-node-exporter --web.listen-address={wide}:9100",
+)  # fmt: skip
+_ENGINE = Service(
+    unit="nvidia-dcgm", about="NVIDIA DCGM service", process="nv-hostengine",
+    arguments="/usr/bin/nv-hostengine -n --service-account nvidia-dcgm",
+)  # fmt: skip
+_DCGM = Service(
+    unit="nvidia-dcgm-exporter", about="NVIDIA DCGM exporter", process="dcgm-exporter",
+    arguments="/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/site.csv -a {wide}:9400",
+)  # fmt: skip
+_AMD = Service(
+    unit="amd-metrics-exporter", about="AMD device metrics exporter", process="amd-metrics-exp",
+    arguments="/usr/bin/amd-metrics-exporter",
+)  # fmt: skip
+_GPUD = Service(unit="gpud", about="gpud health daemon", process="gpud", arguments="/usr/local/bin/gpud run")
+_ALLOY = Service(
+    unit="alloy", about="Grafana Alloy", process="alloy", arguments="/usr/bin/alloy run /etc/alloy/config.alloy"
+)  # fmt: skip
+
+
 def units(shape: Shape, image: Image) -> tuple[list[Service], list[Socket]]:
     """What monitors this host, and on which sockets."""
     wide = "0.0.0.0" if image.exporters_open else "127.0.0.1"  # noqa: S104 - written, not bound
-    found = [
-        Service(
-            unit="prometheus-node-exporter",
-            about="Prometheus exporter for machine metrics",
-            process="prometheus-node",
-            arguments=f"/usr/bin/prometheus-node-exporter --web.listen-address={wide}:9100",
-        )
-    ]
-    sockets = [Socket("prometheus-node", 9100, wide)]
+    found, sockets = [_NODE], [Socket("prometheus-node", 9100, wide)]
     if is_nvidia(shape):
-        found += [
-            Service(unit="nvidia-dcgm", about="NVIDIA DCGM service", process="nv-hostengine",
-            arguments="/usr/bin/nv-hostengine -n --service-account nvidia-dcgm"),
-            Service(unit="nvidia-dcgm-exporter", about="NVIDIA DCGM exporter", process="dcgm-exporter",
-            arguments=f"/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/site.csv -a {wide}:9400"),
-        ]  # fmt: skip
+        found += [_ENGINE, _DCGM]
         sockets += [Socket("nv-hostengine", 5555), Socket("dcgm-exporter", 9400, wide)]
-    if shape.gpu and not is_nvidia(shape):
-        found.append(
-            Service(
-                unit="amd-metrics-exporter",
-                about="AMD device metrics exporter",
-                process="amd-metrics-exp",
-                arguments="/usr/bin/amd-metrics-exporter",
-            )
-        )
+    elif shape.gpu:
+        found.append(_AMD)
         sockets.append(Socket("amd-metrics-exp", 5000, wide))
-    if shape.gpu and image.log_shipper:
-        found.append(
-            Service(unit="gpud", about="gpud health daemon", process="gpud", arguments="/usr/local/bin/gpud run")
-        )
     if image.log_shipper:
-        found.append(
-            Service(
-                unit="alloy",
-                about="Grafana Alloy",
-                process="alloy",
-                arguments="/usr/bin/alloy run /etc/alloy/config.alloy",
-            )
-        )
+        found += [_GPUD, _ALLOY] if shape.gpu else [_ALLOY]
         sockets.append(Socket("alloy", 12345))
-    return found, sockets
+    return [msgspec.structs.replace(s, arguments=s.arguments.format(wide=wide)) for s in found], sockets
 
 
 def timers(shape: Shape, image: Image, now: float) -> list[Timer]:
