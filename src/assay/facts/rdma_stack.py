@@ -32,8 +32,8 @@ class RdmaStack(Fact, frozen=True):
 
 
 _MODULES = frozenset({
-    "nvidia", "nvidia_peermem", "nv_peer_mem", "gdrdrv", "amdgpu", "amdkfd", "ib_peer_mem", "efa", "mlx5_ib",
-    "mlx5_core", "bnxt_re", "ionic_rdma", "irdma", "gve", "mana_ib", "ib_uverbs", "rdma_ucm",
+    "nvidia", "nvidia_peermem", "nv_peer_mem", "gdrdrv", "amdgpu", "amdkfd", "ib_peer_mem", "efa", "efa_nv_peermem",
+    "mlx5_ib", "mlx5_core", "bnxt_re", "ionic_rdma", "irdma", "gve", "mana_ib", "ib_uverbs", "rdma_ucm",
 })  # fmt: skip
 _GDRAPI_DIRS = (
     "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu", "/usr/local/lib", "/usr/local/lib64", "/opt/gdrcopy*/lib",

@@ -25,7 +25,10 @@ def python(env: PythonEnv | Missing, bar: Host) -> Verdict:
         return fail(env.reason) if env.kind == "absent" else missing(env)
     if not env.version:
         return unknown("python3 does not say its version", "failed")
-    if older(env.version, bar.python.value):
+    old = older(env.version, bar.python.value)
+    if old is None:
+        return unknown(f"python3 {env.version} is no known version", seen=env.version)
+    if old:
         return warn(f"python3 is {env.version}", seen=env.version, bar=bar.python.bar())
     lacking = [n for n, there in (("venv", env.venv), ("pip", env.pip or "uv" in env.tools)) if there is False]
     if lacking:
@@ -92,6 +95,8 @@ def _cuda_build(torch: Torch, cuda: str, smi: NvidiaSmi, bar: Host) -> Verdict:
         return unknown("nvidia-smi does not say which CUDA the driver serves", "too-little")
     if older(smi.cuda_version, major):
         return fail(f"{words}, the driver serves up to {smi.cuda_version}", seen=cuda, expected=smi.cuda_version)
+    if older(cuda, major) is None:
+        return unknown(f"{words}, which is no known release", seen=cuda)
     known, stranger = bar.gpus.all_of(g.name for g in smi.gpus)
     if stranger or not known:
         return unknown(f"no CUDA release is known to be needed for {stranger or 'these GPUs'}", "no-reference")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from assay.checks.place import not_the_host
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import ok, skip, unknown, warn
 from assay.facts.cpu import Cpu
 from assay.facts.limits import Sysctls
 from assay.facts.tools import ProfilingTools
-from assay.model import Verdict
+from assay.facts.virtualisation import Virtualisation
+from assay.model import Missing, Verdict
 from assay.profiles.host import Host
 
 _SCALING = frozenset({"ondemand", "schedutil", "conservative"})
@@ -61,13 +63,14 @@ def _held_down(cpu: Cpu) -> str:
     why="Without perf a user cannot tell why a job is slow on the CPU side.",
     fix="Install the perf package of the running kernel; sysctl kernel.perf_event_paranoid=1 kernel.kptr_restrict=0.",
 )
-def perf_access(tools: ProfilingTools, settings: Sysctls, bar: Host) -> Verdict:
+def perf_access(tools: ProfilingTools, settings: Sysctls, place: Virtualisation | Missing, bar: Host) -> Verdict:
     """Passes when perf is installed for the running kernel and the kernel lets users profile; nothing is run."""
+    if elsewhere := not_the_host(place, "tools"):
+        return elsewhere
     paranoid = settings.number("kernel.perf_event_paranoid")
-    if "perf" not in tools.paths:
-        return fail("perf is not installed", seen=paranoid)
-    if tools.perf_runs is False:
-        return fail("/usr/bin/perf is only a wrapper: the tool for the running kernel is not installed")
+    if "perf" not in tools.paths or tools.perf_runs is False:
+        wrapper = "/usr/bin/perf is only a wrapper: the tool of this kernel is missing" if "perf" in tools.paths else ""
+        return warn(wrapper or "perf is not installed", seen=paranoid)
     if paranoid is None:
         return unknown("kernel.perf_event_paranoid cannot be read", "failed")
     if paranoid > bar.perf_paranoid.value:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from assay.checks.place import not_the_host
 from assay.checks.registry import When, check
 from assay.checks.verdict import fail, ok, skip, unknown, warn
 from assay.facts.exporters import MonitoringAgents
 from assay.facts.kernel_log import KernelLog
 from assay.facts.log_pipeline import LogPipeline
+from assay.facts.virtualisation import Virtualisation
 from assay.model import Bar, Missing, Verdict
 from assay.profiles.monitoring import Monitoring
 
@@ -23,8 +25,10 @@ _FORWARDER = {"rsyslogd": "rsyslogd", "syslog-ng": "syslog-ng", "systemd-journal
     why="Xids, link flaps and memory kills are told only there: who may not read it cannot tell why a job died.",
     fix="Add the users to the groups adm or systemd-journal, or sysctl kernel.dmesg_restrict=0.",
 )
-def readable(log: KernelLog) -> Verdict:
+def readable(log: KernelLog, place: Virtualisation | Missing) -> Verdict:
     """Passes when the user of the audit can read kernel messages, journal or ring buffer; warns when denied."""
+    if elsewhere := not_the_host(place, "log"):
+        return elsewhere
     if log.readable:
         return ok(f"{log.lines} kernel lines from the {log.source}", seen=log.lines)
     restrict = {0: ", kernel.dmesg_restrict=0", 1: ", kernel.dmesg_restrict=1"}.get(log.dmesg_restrict or 0, "")

@@ -11,7 +11,7 @@ from assay.facts.rdma_stack import RdmaStack
 from assay.model import Missing, Verdict
 from assay.profiles.network import Network
 
-_PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem"})
+_PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"})
 
 
 @check(

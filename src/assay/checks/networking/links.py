@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay.checks.networking.rdma_health import flap_verdict
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, some, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.netdev import NetDevice, NetDevices
 from assay.model import Verdict
 from assay.profiles.network import Network
@@ -66,7 +66,7 @@ def flaps(nets: NetDevices, bars: Network) -> Verdict:
     fix="Check cable and switch port of the member that is down; cat /proc/net/bonding/BOND shows its state.",
 )
 def bond(nets: NetDevices) -> Verdict:
-    """Fails when a member of a bond is not up."""
+    """Fails when a member of a bond is not up; a member that tells neither its state nor its carrier is unknown."""
     bonds = {n: d for n, d in nets.devices.items() if d.bond_mode}
     members = {s: nets.devices[s] for d in bonds.values() for s in d.bond_slaves if s in nets.devices}
     if not members:
@@ -74,6 +74,8 @@ def bond(nets: NetDevices) -> Verdict:
     down = [n for n, d in members.items() if (d.bond_link or "up") != "up" or d.carrier is False]
     if down:
         return fail(f"bond members not up: {some(down)}", seen=down)
+    if mute := [n for n, d in members.items() if not d.bond_link and d.carrier is None]:
+        return unknown(f"bond members that do not tell their state: {some(mute)}", "too-little", seen=mute)
     return ok(f"{len(members)} members of {len(bonds)} bonds are up", seen=len(members))
 
 

@@ -90,7 +90,7 @@ def huge_pages(memory: Memory, bar: Host) -> Verdict:
 )
 def swap(memory: Memory, bar: Host) -> Verdict:
     """Warns when more than a little swap is in use; swap that lies idle is no fault."""
-    if memory.swap_used_mib is None:
+    if memory.swap_used_mib is None or memory.swap_total_mib is None:
         return unknown("use of swap is not given", "too-little")
     if not memory.swap_total_mib:
         return ok("no swap")

@@ -9,7 +9,8 @@ from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevices
 from assay.facts.limits import Cgroup, Limits
 from assay.facts.memory import Memory
-from assay.model import Verdict
+from assay.facts.nvidia import NvidiaSmi
+from assay.model import Missing, Verdict
 from assay.profiles.host import Host
 
 _MIB = 1 << 20
@@ -93,11 +94,13 @@ def cgroup_version(group: Cgroup) -> Verdict:
     "one logical CPU is a default often left in Slurm.",
     fix="Raise the defaults: DefCpuPerGPU and DefMemPerGPU in slurm.conf, or requests and limits of the pod.",
 )
-def share(group: Cgroup, memory: Memory, cpu: Cpu, gpus: GpuPresence, bar: Host) -> Verdict:
-    """On a GPU host, warns when this session may use much less of the CPUs or of memory than the host has."""
+def share(  # noqa: PLR0913, PLR0917 - what the session got, and what the host has
+    group: Cgroup, memory: Memory, cpu: Cpu, gpus: GpuPresence, smi: NvidiaSmi | Missing, bar: Host
+) -> Verdict:
+    """On a GPU host, warns when this session may use much less of the CPUs or of memory than its share of the GPUs."""
     if not gpus.any:
         return skip("no GPU")
-    low = bar.session_share.value
+    low = bar.session_share.value * _held(gpus, smi)
     cpus = len(cpu_list(group.cpus_allowed)) if group.cpus_allowed else None
     if group.cpus_max and (cpus is None or group.cpus_max < cpus):
         cpus = int(group.cpus_max)
@@ -109,3 +112,9 @@ def share(group: Cgroup, memory: Memory, cpu: Cpu, gpus: GpuPresence, bar: Host)
         words = f"this session may use {group.memory_max_mib // 1024} of {memory.total_mib // 1024} GiB memory"
         return warn(words, seen=group.memory_max_mib, bar=bar.session_share.bar())
     return ok(f"this session may use {cpus} of {cpu.online} CPUs and its share of memory")
+
+
+def _held(gpus: GpuPresence, smi: NvidiaSmi | Missing) -> float:
+    """Which part of the host's GPUs this session sees; all of them where that cannot be told."""
+    seen = 0 if isinstance(smi, Missing) else len(smi.gpus)
+    return min(seen / len(gpus.nvidia), 1.0) if seen and gpus.nvidia else 1.0

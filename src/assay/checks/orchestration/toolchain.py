@@ -37,6 +37,8 @@ def nvcc_for_gpu(toolkits: CudaToolkits, smi: NvidiaSmi, bar: Host) -> Verdict:
     known, stranger = bar.gpus.all_of(g.name for g in smi.gpus)
     if nvcc.release is None:
         return unknown(f"{nvcc.path} does not say its release: {nvcc.error}", "failed")
+    if older(nvcc.release, nvcc.release) is None:
+        return unknown(f"{nvcc.path} names an unfamiliar release {nvcc.release}", seen=nvcc.release)
     if stranger or not known:
         return unknown(f"no CUDA release is known to be needed for {stranger or 'these GPUs'}", "no-reference")
     faults = (_unfit(nvcc.path, nvcc.release, arch, bar) for arch in known)

@@ -118,7 +118,10 @@ def uncorrectable(smi: AmdGpus | Missing, devices: AmdDevices | Missing) -> Verd
     bad = [f"{name} {block}: {n}" for name, block, n in known if n]
     if bad:
         return fail(f"uncorrectable errors: {'; '.join(dict.fromkeys(bad))}", seen=bad)
-    return ok(f"no uncorrectable error on {len({name for name, _, _ in known})} GPUs")
+    told = len({name for name, _, _ in known})
+    if isinstance(smi, AmdGpus) and told < (every := len(modules(smi.gpus))):
+        return unknown(f"{every - told} of {every} GPUs report no error counters", "too-little")
+    return ok(f"no uncorrectable error on {told} GPUs")
 
 
 @check(

@@ -124,6 +124,8 @@ def throttle(smi: AmdGpus) -> Verdict:
         return warn(f"throttled while idle: {', '.join(idle)}", seen=idle)
     if said:
         return unknown(f"{len(said)} busy GPUs are throttled and the tool gives no reason", "too-little")
+    if len(known) < len(found):
+        return unknown(f"{len(found) - len(known)} of {len(found)} GPUs tell no throttle state", "too-little")
     return ok(f"{len(known)} GPUs not held back by heat or board")
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from assay.checks.registry import check
 from assay.checks.reliability.amd_health import modules, name_of
-from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
+from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.amd_devices import AmdDevices
 from assay.facts.amd_smi import AmdGpu, AmdGpus
 from assay.model import Missing, Verdict
@@ -47,13 +47,15 @@ def alike(smi: AmdGpus) -> Verdict:
     fix="Reset all GPUs of the node; when the link stays down, the module or its socket is faulty.",
 )
 def xgmi(smi: AmdGpus) -> Verdict:
-    """Fails when links are down while others are up. All down together proves nothing: some drivers report it so."""
+    """Fails when links are down (D) while others are up (U). All down at once proves nothing: some drivers say so."""
     told = {name_of(g): g.xgmi for g in modules(smi.gpus).values() if g.xgmi}
     if not told:
         return skip("amd-smi tells no XGMI link state", "not-asked")
     down = {name: states.count("D") for name, states in told.items() if "D" in states}
     if not any("U" in states for states in told.values()):
         return unknown("no XGMI link is reported up; some drivers report it so", "too-little", seen=down)
+    if odd := sorted({state for states in told.values() for state in states} - {"U", "D", "X"}):
+        return unknown(f"unfamiliar XGMI link state: {some(odd)}", seen=odd)
     if down:
         return fail(f"XGMI links down: {'; '.join(f'{name}: {n}' for name, n in down.items())}", seen=down)
     return ok(f"all XGMI links of {len(told)} GPUs are up")

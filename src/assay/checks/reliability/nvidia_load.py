@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from assay.checks.nvidia_gpus import told, where
+from assay.checks.nvidia_gpus import mute, told, where
 from assay.checks.registry import check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia import NvidiaGpu, NvidiaSmi
@@ -50,7 +50,7 @@ def throttle(smi: NvidiaSmi) -> Verdict:
     strange = {reason for gpu in known for reason in gpu.event_reasons or ()} - _HARMLESS
     if strange:
         return unknown(f"unfamiliar reasons for lower clocks: {', '.join(sorted(strange))}", seen=sorted(strange))
-    return ok(f"no slowdown on {len(known)} GPUs")
+    return mute(known, smi, "reasons for the clocks") or ok(f"no slowdown on {len(known)} GPUs")
 
 
 @check(
@@ -75,7 +75,10 @@ def temperature(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
         return fail(f"at or above the slowdown temperature: {some(bad)}", seen=bad, bar=bar)
     if bad := [f"{gpu.pci}: {left:g} C below" for gpu, left in readings if left <= most.value]:
         return warn(f"close to the slowdown temperature: {some(bad)}", seen=bad, bar=bar)
-    return ok("well below the slowdown temperature", seen=min(left for _, left in readings), bar=bar)
+    read = {id(gpu): gpu for gpu, _ in readings}.values()
+    least = min(left for _, left in readings)
+    words = f"{len(read)} GPUs well below the slowdown temperature"
+    return mute([*read], smi, "temperature") or ok(words, seen=least, bar=bar)
 
 
 def _distances(gpu: NvidiaGpu, hot_c: float) -> list[float]:

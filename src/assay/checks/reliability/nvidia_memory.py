@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.checks.nvidia_gpus import told, where
+from assay.checks.nvidia_gpus import mute, told, where
 from assay.checks.registry import check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia import NvidiaGpu, NvidiaSmi
@@ -29,7 +29,7 @@ def ecc_enabled(smi: NvidiaSmi) -> Verdict:
         return fail(f"ECC is off on {where(off, smi)}", seen=[gpu.pci for gpu in off])
     if waiting := [gpu for gpu in known if gpu.ecc_pending is False]:
         return warn(f"ECC goes off at the next reset of {where(waiting, smi)}", seen=[gpu.pci for gpu in waiting])
-    return ok(f"ECC is on for {len(known)} GPUs")
+    return mute(known, smi, "ECC mode") or ok(f"ECC is on for {len(known)} GPUs")
 
 
 @check(
@@ -51,6 +51,8 @@ def uncorrectable(smi: NvidiaSmi) -> Verdict:
         return fail(f"uncorrectable ECC errors since the last reset: {some(fresh)}", seen=fresh)
     if not known:
         return unknown("no ECC counters although ECC is on", "too-little") if _any_ecc(smi) else skip("no GPU with ECC")
+    if gap := mute(known, smi, "ECC counters"):
+        return gap
     old = [n for gpu in known if gpu.ecc_aggregate and (n := gpu.ecc_aggregate.uncorrectable)]
     history = " since the last reset, some earlier" if old else ""
     return ok(f"no uncorrectable ECC errors on {len(known)} GPUs{history}", seen={"earlier": sum(old)})
@@ -104,16 +106,16 @@ def correctable(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
 )
 def remapped_rows(smi: NvidiaSmi, bars: NvidiaBars) -> Verdict:
     """Fails on a failed remapping and on very many rows; warns on a pending one, many rows, banks without spares."""
-    known = [gpu.remapped for gpu in smi.gpus if gpu.remapped]
+    known = [gpu for gpu in smi.gpus if gpu.remapped]
     if not known:
         return skip("no GPU reports remapped rows (GPU without HBM remapping, or MIG is on)")
     if bad := told(smi, lambda gpu: _lasting(gpu, bars.remapped_fail.value)):
         return fail(f"row remapping: {some(bad)}", seen=bad, bar=bars.remapped_fail.bar(sign="< "))
     if bad := told(smi, lambda gpu: _passing(gpu, bars.remapped_warn.value)):
         return warn(f"row remapping: {some(bad)}", seen=bad, bar=bars.remapped_warn.bar(sign="< "))
-    if any(rows.failure is None or rows.pending is None for rows in known):
+    if any(rows.failure is None or rows.pending is None for gpu in known if (rows := gpu.remapped)):
         return unknown("the state of row remapping is not told", "too-little")
-    return ok(f"no row remapping is pending or failed on {len(known)} GPUs")
+    return mute(known, smi, "row remapping") or ok(f"no row remapping is pending or failed on {len(known)} GPUs")
 
 
 def _lasting(gpu: NvidiaGpu, most: float) -> str | None:
@@ -178,7 +180,7 @@ def recovery_action(smi: NvidiaSmi) -> Verdict:
     known = [gpu for gpu in smi.gpus if gpu.recovery_action or gpu.reset_required is not None]
     if not known:
         return skip("this driver names no recovery action")
-    return ok(f"no recovery action on {len(known)} GPUs")
+    return mute(known, smi, "recovery action") or ok(f"no recovery action on {len(known)} GPUs")
 
 
 def _demand(gpu: NvidiaGpu) -> str | None:

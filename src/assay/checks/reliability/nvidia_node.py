@@ -84,6 +84,8 @@ def _broken(fabric: Fabric) -> str | None:
 def _strange(fabric: Fabric) -> str | None:
     if fabric.state != "Completed":
         return f"state {fabric.state}"
+    if fabric.status in _NONE:
+        return f"status {fabric.status or 'not told'}"
     return f"health {fabric.health}" if fabric.health not in _NONE | {"Healthy", "Limited Capacity"} else None
 
 
@@ -169,6 +171,8 @@ def power_limit(smi: NvidiaSmi) -> Verdict:
     limits = sorted({f"{gpu.name} {gpu.power_limit_w:g} W" for gpu in known})
     if len(limits) > len({gpu.name for gpu in known}):
         return warn(f"different power limits: {some(limits)}", seen=limits)
+    if not any(gpu.power_default_w for gpu in known):
+        return unknown(f"power limits {some(limits)}; what the default is, is not told", "too-little", seen=limits)
     return ok(f"default power limits: {some(limits)}", seen=limits)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.checks.alike import alike
+from assay.checks.place import not_the_host
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.fabric_manager import FabricManager
@@ -128,12 +129,15 @@ def manager_log(
     why="Without IMEX the GPUs of different trays share no memory, and NCCL silently leaves NVLink for the network.",
     fix="`systemctl status nvidia-imex`; its nodes_config.cfg must list every tray. On Kubernetes use ComputeDomains.",
 )
-def imex_running(imex: Imex | Missing, nvlink: NvLinks, profile: Interconnect) -> Verdict:
+def imex_running(
+    imex: Imex | Missing, nvlink: NvLinks, machine: Virtualisation | Missing, profile: Interconnect
+) -> Verdict:
     """Only in NVLink domains (GB200, GB300): fails when the daemon is there and not READY, warns when there is none."""
     if not _in_domain(nvlink, profile):
         return skip("not a tray of an NVLink domain")
     if isinstance(imex, Missing):
-        return warn("no IMEX on this tray") if imex.kind == "absent" else missing(imex)
+        nothing = warn("no IMEX on this tray") if imex.kind == "absent" else missing(imex)
+        return not_the_host(machine, "services") or nothing
     if imex.daemon:
         return ok("IMEX is READY") if imex.daemon == "READY" else fail(f"IMEX is {imex.daemon}", seen=imex.daemon)
     if imex.unit is not None and imex.unit.active == "failed":
@@ -184,12 +188,16 @@ def _domain_faults(imex: Imex) -> list[str]:
     fix="Load the driver with NVreg_CreateImexChannel0=1, or let the scheduler create a channel per job.",
 )
 def imex_channels(imex: Imex, nvlink: NvLinks, profile: Interconnect) -> Verdict:
-    """Only in NVLink domains: warns when there is no device under /dev/nvidia-caps-imex-channels."""
+    """Only in NVLink domains: warns when IMEX is READY and there is no device under /dev/nvidia-caps-imex-channels."""
     if not _in_domain(nvlink, profile):
         return skip("not a tray of an NVLink domain")
     if imex.channels is None:
         return unknown("the channels could not be listed", "too-little")
-    return ok(f"{imex.channels} IMEX channels") if imex.channels else warn("no IMEX channel outside jobs")
+    if imex.channels:
+        return ok(f"{imex.channels} IMEX channels")
+    if imex.daemon != "READY":
+        return skip("no IMEX channel, and no IMEX that would serve one: each job may start its own")
+    return warn("IMEX is READY, but there is no channel outside jobs")
 
 
 @check(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from assay.checks.place import not_the_host
 from assay.checks.registry import check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.mounts import Mount, Mounts
 from assay.facts.nvme import BlockDevices, DriveTemperature, NvmeDrive, NvmeDrives, NvmeTemperatures
+from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
 from assay.profiles.host import Host
 
@@ -30,10 +32,17 @@ def _local(drives: NvmeDrives | Missing, bar: Host) -> list[NvmeDrive]:
     why="Image layers, caches and temporary files belong on a local drive; without one they load the shared storage.",
     fix="Join the NVMe drives (mdadm --level=0), make one file system and mount it at /scratch on every node.",
 )
-def local_scratch(
-    mounts: Mounts, drives: NvmeDrives | Missing, blocks: BlockDevices | Missing, gpus: GpuPresence, bar: Host
+def local_scratch(  # noqa: PLR0913, PLR0917 - drives, what is made of them, and where that is mounted
+    mounts: Mounts,
+    drives: NvmeDrives | Missing,
+    blocks: BlockDevices | Missing,
+    gpus: GpuPresence,
+    place: Virtualisation | Missing,
+    bar: Host,
 ) -> Verdict:
     """Passes when local NVMe drives are mounted with room; warns when a GPU host has none, or has them unused."""
+    if elsewhere := not_the_host(place, "mounts"):
+        return elsewhere
     if isinstance(drives, Missing) and drives.kind != "absent":
         return unknown(drives.reason, "failed")
     local = _local(drives, bar)
@@ -98,8 +107,10 @@ def space(mounts: Mounts, bar: Host) -> Verdict:
     why="One training image unpacks to tens of GB; on a small root disk the pull fails or fills the host.",
     fix="Move the image store to a local NVMe drive: root in /etc/containerd/config.toml, data-root of Docker.",
 )
-def image_space(mounts: Mounts, gpus: GpuPresence, bar: Host) -> Verdict:
+def image_space(mounts: Mounts, gpus: GpuPresence, place: Virtualisation | Missing, bar: Host) -> Verdict:
     """Warns when a GPU host has little free space where container images are unpacked, by default the root disk."""
+    if elsewhere := not_the_host(place, "image store"):
+        return elsewhere
     if not gpus.any:
         return skip("no GPU")
     places = [m for m in mounts.holding(bar.filesystems.images) if m.available_mib is not None]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from assay.checks.alike import NODES_NAMED
+from assay.checks.place import not_the_host
 from assay.checks.registry import Fleet, check
 from assay.checks.verdict import fail, missing, ok, skip, some, warn
 from assay.facts.gpu_presence import GpuPresence
 from assay.facts.infiniband import RdmaDevices
 from assay.facts.mounts import Mount, Mounts
 from assay.facts.tools import StorageClients
+from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
 from assay.profiles.host import FileSystems, Host
 
@@ -40,10 +42,10 @@ def _fast_nfs(mount: Mount) -> bool:
     why="Data sets, checkpoints and environments of a job live on a file system that every node sees at full speed.",
     fix="Mount the shared file system on every GPU node and name it in the documentation.",
 )
-def parallel_fs(mounts: Mounts, gpus: GpuPresence, bar: Host) -> Verdict:
+def parallel_fs(mounts: Mounts, gpus: GpuPresence, place: Virtualisation | Missing, bar: Host) -> Verdict:
     """Passes for a parallel file system, or NFS with several connections or RDMA; warns for plain shares and for none.
 
-    A Kubernetes node is not judged by its mounts: its volumes come from storage classes.
+    A Kubernetes node and a container are not judged by mounts that are not there: volumes come from storage classes.
     """
     kinds = bar.filesystems
     if found := _of(mounts, kinds.parallel):
@@ -55,6 +57,10 @@ def parallel_fs(mounts: Mounts, gpus: GpuPresence, bar: Host) -> Verdict:
         return warn(f"only network shares: {_names(shares)}; whether they are fast takes a measurement")
     if not gpus.any:
         return skip("no GPU")
+    return not_the_host(place, "mounts") or _none_mounted(mounts)
+
+
+def _none_mounted(mounts: Mounts) -> Verdict:
     if any(m.target.startswith("/var/lib/kubelet") for m in mounts.mounts):
         return skip("a Kubernetes node: shared volumes come from storage classes")
     return warn("no shared file system is mounted")
