@@ -90,7 +90,7 @@ def facts_of(
     known: Mapping[str, Source],
     planned: Mapping[type[Fact], Missing] = MappingProxyType({}),
 ) -> NodeFacts:
-    """The facts in the raw answers of one node, the newest answer of a probe; `planned` stands for what was not read."""
+    """The facts in one node's raw answers, the newest of each probe; `planned` stands for what was not read."""
     newest = {raw.probe: (evidence, raw) for evidence, raw in answers}
     facts: dict[type[Fact], Fact | Missing] = dict(planned)
     ids: dict[type[Fact], str] = {}
