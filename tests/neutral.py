@@ -95,7 +95,7 @@ def agrees(got: Any, want: Any, name: str = "") -> bool:
 
 
 def _close(got: float | None, want: float) -> bool:
-    return got is not None and abs(got - want) <= 1e-6 * max(1, abs(want))
+    return got is not None and abs(got - want) <= 1e-6 * abs(want) + 1e-12
 
 
 def _lists(got: list[Any], want: list[Any]) -> bool:
@@ -117,6 +117,8 @@ def _flag(value: Any) -> bool | None:
 def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
+    if isinstance(value, int | float):
+        return float(value)
     if isinstance(value, list | tuple | dict):
         return len(value)
     found = re.match(r"^\[?(-?\d+(?:\.\d+)?)(?:\s*[A-Za-z%°/]*)\]?$", str(value).strip())
@@ -124,6 +126,8 @@ def _number(value: Any) -> float | None:
 
 
 def _texts(got: Any, want: str, name: str) -> bool:
+    if isinstance(got, list | tuple) and len(got) == 1:
+        return _texts(got[0], want, name)
     if isinstance(got, bool):
         return _flag(want) is got
     if isinstance(got, int | float):

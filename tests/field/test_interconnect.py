@@ -172,7 +172,8 @@ def fabric_section_view(text: str) -> dict[str, Any]:
 
 def log_view(text: str) -> dict[str, Any]:
     log = fabric_manager.log(text)
-    return {
+    first = msgspec.to_builtins(log.switch_errors[0]) if log.switch_errors else {}
+    return first | {
         "first_time": log.first, "last_time": log.last, "levels": list(log.levels), "team_setups": log.team_setups,
         "error": Either(["NV_WARN_NOTHING_TO_DO"] if log.nothing_to_do else log.errors or [None]),
         "errors": list(log.errors), "error_count": len(log.errors), "records": log.lines, "lines": log.lines,
@@ -180,7 +181,6 @@ def log_view(text: str) -> dict[str, Any]:
         "sxids": [e.code for e in log.switch_errors], "fatal": any(e.fatal for e in log.switch_errors),
         "switch_errors": msgspec.to_builtins(log.switch_errors), "nothing_to_do": log.nothing_to_do,
         "error_contains": " ".join(log.errors), "has_errors": bool(log.errors),
-        **(msgspec.to_builtins(log.switch_errors[0]) if log.switch_errors else {}),
     }  # fmt: skip
 
 
