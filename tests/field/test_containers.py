@@ -1,6 +1,5 @@
 """Container tools as people mail their outputs."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +9,9 @@ import msgspec
 import pytest
 
 from assay.facts import containers, crictl, docker
+from field_facts import FIELD, pair, same
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared/field/containers"
+FOLDER = FIELD / "containers"
 if not FOLDER.is_dir():
     pytest.skip("the folder of field outputs is not here", allow_module_level=True)
 
@@ -24,6 +24,18 @@ SHORT = {"docker --version": "docker", "containerd --version": "containerd", "ru
 def _engine(parsed: docker.DockerEngine) -> dict[str, Any]:
     seen = msgspec.to_builtins(parsed)
     seen["server_error"] = parsed.server_errors[0] if parsed.server_errors else None
+    seen["errors"] = seen["server_errors"]
+    seen["available"] = parsed.server_version is not None and not parsed.server_errors
+    seen["cgroup"] = parsed.cgroup_driver
+    if parsed.server_version:
+        seen["docker"] = parsed.server_version
+    seen["cdi"] = parsed.cdi_devices is not None
+    seen["cdi_spec_dirs"] = list(parsed.cdi_dirs or ())
+    seen["apparmor"] = "apparmor" in (parsed.security or {})
+    seen["seccomp"] = (parsed.security or {}).get("seccomp")
+    seen["userns"] = "userns" in (parsed.security or {})
+    seen["insecure"] = seen["insecure_registries"]
+    seen["bad_security_options"] = seen["odd_security"]
     seen["nvidia"] = "nvidia" in (parsed.runtimes or ())
     seen["nvidia_runtime"] = seen["nvidia"]
     seen["security_options"] = sorted(parsed.security or {})
@@ -38,23 +50,35 @@ def view(tool: str, parsed: Any) -> dict[str, Any]:
         return _engine(parsed)
     if isinstance(parsed, crictl.CriInfo):
         seen = msgspec.to_builtins(parsed)
-        return {**seen, "nvidia": "nvidia" in (parsed.runtimes or ()), "message": (*parsed.messages, None)[0]}
+        nvidia = "nvidia" in (parsed.runtimes or ())
+        return {**seen, "nvidia": nvidia, "nvidia_runtime": nvidia, "message": (*parsed.messages, None)[0]}
     if isinstance(parsed, list):
         return {
             "rows": len(parsed), "containers": len(parsed), "states": [r["state"] for r in parsed],
             "names": [r["name"] for r in parsed], "images": [r["image"] for r in parsed],
+            "ids": [r.get("container") for r in parsed], "pod_ids": [r.get("pod_id") for r in parsed],
+            "created": [r.get("created") for r in parsed], "exited": sum(r["state"] == "Exited" for r in parsed),
+            "first": parsed[0] if parsed else None,
+            "not_running": [r["name"] for r in parsed if r["state"] != "Running"],
             "running": sum(r["state"] == "Running" for r in parsed),
             "attempts": [int(r["attempt"]) for r in parsed], "pods": [r.get("pod") for r in parsed],
         }  # fmt: skip
     if isinstance(parsed, tuple):
-        return {"devices": list(parsed), "cdi_devices": list(parsed), "count": len(parsed)}
-    return {**parsed, SHORT.get(tool, "product"): parsed.get("product", parsed.get("version")), **_names(parsed)}
+        gpus = [d for d in parsed if d.startswith("nvidia.com/gpu=") and not d.endswith("=all")]
+        return {
+            "devices": list(parsed), "cdi_devices": list(parsed), "count": len(parsed),
+            "gpus": gpus, "has_all": "nvidia.com/gpu=all" in parsed, "rows": len(parsed),
+        }  # fmt: skip
+    program = tool.partition(" ")[0]
+    named = {program: parsed.get("version"), f"{program}_version": parsed.get("version")} if program != "docker" else {}
+    product = {SHORT.get(tool, "product"): parsed.get("product", parsed.get("version"))}
+    return {**named, **parsed, **product, **_names(parsed)}
 
 
 def _names(parsed: dict[str, Any]) -> dict[str, Any]:
     names = {"client": "client_version", "server": "server_version", "client_api": "client_api_version",
              "server_api": "server_api_version", "runtimename": "runtime", "runtimeversion": "runtime_version",
-             "runtimeapiversion": "api_version"}  # fmt: skip
+             "runtimeapiversion": "api_version", "docker": "server_version"}  # fmt: skip
     return {new: parsed[old] for old, new in names.items() if old in parsed}
 
 
@@ -65,9 +89,7 @@ def tools(said: str) -> list[str]:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.name)
 def test_field_output(path: Path) -> None:
-    expected = json.loads(path.read_text())
-    stem = path.name.removesuffix(".expected.json")
-    text = next(p for p in FOLDER.glob(stem + ".*") if p != path).read_text()
+    text, expected = pair(path)
     seen: dict[str, Any] = {}
     known = tools(expected["tool"])
     assert known, f"no format for {expected['tool']}"
@@ -77,4 +99,4 @@ def test_field_output(path: Path) -> None:
         if (path.name, name) in WRONG:
             continue
         assert name in seen, f"no such fact: {name}"
-        assert (list(seen[name]) if isinstance(want, list) else seen[name]) == want, name
+        assert same(seen[name], want), (name, seen[name], want)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.facts import cpu, cpu_tools, modules, mounts, nvme, toolchain
+from assay.facts import cpu, cpu_tools, modules, mounts, nvme, smart, toolchain
 
 FIELD = pathlib.Path(__file__).resolve().parents[3] / "shared/field"
 FOLDERS = ("cpu-numa", "modules", "mounts", "smart-nvme", "toolchain")
@@ -166,7 +166,7 @@ def view_mountinfo(text: str) -> View:
     return _mounts(mounts.mountinfo(text), text)
 
 
-def _smart(log: nvme.SmartLog) -> View:
+def _smart(log: smart.SmartLog) -> View:
     kelvin = None if log.temperature_c is None else log.temperature_c + 273
     names = ("power_on_hours", "unsafe_shutdowns", "media_errors", "num_err_log_entries", "data_units_written")
     return {
@@ -180,15 +180,15 @@ def _smart(log: nvme.SmartLog) -> View:
 
 
 def view_smart_log(text: str) -> View:
-    return _smart(nvme.smart_log(text))
+    return _smart(smart.smart_log(text))
 
 
 def view_smartctl(text: str) -> View:
-    return _smart(nvme.smartctl_json(text))
+    return _smart(smart.smartctl(text))
 
 
 def view_nvme_list(text: str) -> View:
-    drives = nvme.nvme_list(text).drives
+    drives = nvme.nvme_list_any(text).drives
     first = drives[0] if drives else nvme.NvmeDrive(name="")
     return {
         "devices": len(drives),

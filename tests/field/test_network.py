@@ -48,7 +48,8 @@ def ibstat_view(text: str) -> View:
     one = found.devices[0] if found.devices else infiniband.RdmaDevice(name="")
     ports = [(d.name, p) for d in found.devices for p in d.ports]
     return {
-        **{str(c["ca"]): c for c in cas}, "error": found.error or None, "ibpanic": bool(found.error), "panic": found.error,
+        **{str(c["ca"]): c for c in cas}, "error": found.error or None, "ibpanic": bool(found.error),
+        "panic": found.error or None,
         "complete": not found.error, "ports": len(ports), "devices": len(cas), "names": [c["ca"] for c in cas],
         "all_active": all(p.active for _, p in ports) and bool(ports), "active": [n for n, p in ports if p.active],
         "polling": [n for n, p in ports if p.phys_state == "Polling"],

@@ -87,6 +87,7 @@ def cri_version(text: str) -> dict[str, str]:
 
 FORMATS: dict[str, Callable[[str], Any]] = {
     "crictl info": cri_info,
+    "crictl ps": cri_containers,
     "crictl ps -a": cri_containers,
     "crictl version": cri_version,
 }

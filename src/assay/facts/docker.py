@@ -306,10 +306,11 @@ def _version_json(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for side in ("Client", "Server"):
         if known := both.get(side):
-            found |= {side.lower(): known.get("Version"), f"{side.lower()}_api": known.get("ApiVersion")}
-            found |= {
-                c["Name"].lower(): c.get("Version") for c in known.get("Components") or () if c["Name"] != "Engine"
-            }
+            parts = {c["Name"]: c for c in known.get("Components") or ()}
+            details = parts.get("Engine", {}).get("Details") or {}
+            found[side.lower()] = known.get("Version") or parts.get("Engine", {}).get("Version")
+            found[f"{side.lower()}_api"] = known.get("ApiVersion") or details.get("ApiVersion")
+            found |= {name.lower(): c.get("Version") for name, c in parts.items() if name != "Engine"}
     if not found:
         raise ValueError("not the JSON of docker version")
     return found

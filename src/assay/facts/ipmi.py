@@ -97,6 +97,11 @@ def _sensor(cells: list[str]) -> Sensor | None:
         return _valued(Sensor(cells[0], status=cells[2]), cells[1])
     if len(cells) == 5 and cells[2].lower() in _STATUS and _ENTITY.match(cells[3]):
         return _valued(Sensor(cells[0], status=cells[2], id=cells[1], entity=cells[3]), cells[4])
+    if len(cells) == 6 and cells[0].isdigit():  # ipmi-sensors: number, name, kind, reading, unit, event
+        reading = _NUMBER.match(cells[3])
+        said: float | str | None = float(reading[1]) if reading else None if cells[3] == "N/A" else cells[3]
+        unit = "" if cells[4] == "N/A" or not reading else cells[4]
+        return Sensor(cells[1], value=said, unit=unit, id=cells[0], also=cells[5].replace("'", ""))
     if len(cells) >= 10 and cells[0]:  # ipmitool sensor: value and unit in columns of their own
         number = _NUMBER.match(cells[1]) if not cells[1].startswith("0x") else None
         value: float | str | None = float(number[1]) if number else None if cells[1] in ("na", "") else cells[1]
@@ -121,7 +126,11 @@ def sel(text: str) -> tuple[SelEvent, ...]:
 
 
 def _sel_event(cells: list[str]) -> SelEvent | None:
-    if len(cells) < 4 or not re.fullmatch(r"[0-9a-fA-F]+", cells[0]):
+    if len(cells) < 3 or not re.fullmatch(r"[0-9a-fA-F]+", cells[0]):
+        return None
+    if cells[1].startswith("OEM record"):
+        return SelEvent(cells[0], "", "", cells[1], " | ".join(cells[2:]))
+    if len(cells) < 4:
         return None
     if _DATE.match(cells[1]) and len(cells) >= 5:
         date, clock, rest = cells[1], cells[2], cells[3:]
@@ -233,6 +242,8 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "ipmitool sdr": sdr,
     "ipmitool sdr elist": sdr,
     "ipmitool sensor": sdr,
+    "ipmi-sensors": sdr,
+    "ipmitool sel info": _listing,
     "ipmitool sel list": sel,
     "ipmitool sel elist": sel,
     "ipmitool lan print": lan_print,

@@ -176,6 +176,16 @@ def findmnt_json(text: str) -> Mounts:
     raise ValueError("not the JSON of findmnt")
 
 
+def proc_mounts(text: str) -> Mounts:
+    """/proc/mounts or fstab: source, target, type, options and two numbers; comments are passed over."""
+    rows = (line.split() for line in text.splitlines() if not line.lstrip().startswith("#"))
+    found = [r for r in rows if len(r) in (4, 5, 6) and r[1].startswith(("/", "none", "swap"))]
+    return _mounts(
+        [Mount(source=_plain(r[0]), target=_plain(r[1]), fstype=r[2], options=tuple(r[3].split(","))) for r in found],
+        "/proc/mounts",
+    )
+
+
 def df(text: str) -> dict[str, tuple[int, int, int]]:
     """`df -P -k`, with -T or without: target -> KiB in all, used, available; lines without sizes are left out."""
     found = (_DF.search(line) for line in text.splitlines())
@@ -228,5 +238,7 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "findmnt -J": findmnt_json,
     "mount": mount_lines,
     "/proc/self/mountinfo": mountinfo,
+    "/proc/mounts": proc_mounts,
+    "/etc/fstab": proc_mounts,
     "df -PkT": df,
 }

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from assay.facts.gaps import gap
 from assay.facts.shapes import shaped
+from assay.facts.smart import whole
 from assay.facts.source import source
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact
 
@@ -18,9 +19,9 @@ _CONTROLLER = re.compile(r"^/sys/class/nvme/(nvme\d+)/")
 _BLOCK = re.compile(r"^/sys/block/([^/]+)/(.+)$")
 _NAMESPACE = re.compile(r"^(nvme\d+)(?:c\d+)?n\d+$")
 _DISKS = ("[a-k]*", "[m-q]*", "[s-z]*")  # all but loop and ram
-_KELVIN = 273
 _SECTOR = 512  # size in sysfs is in units of 512 bytes, whatever the drive uses
-_BITS = ("available_spare", "temp_threshold", "reliability_degraded", "ro", "vmbu_failed", "pmr_ro")
+_USAGE = re.compile(r"/\s*([\d.]+)\s+([kMGTP]?B)$")
+_GB = {"B": 1e-9, "kB": 1e-6, "MB": 1e-3, "GB": 1.0, "TB": 1e3, "PB": 1e6}
 
 
 class NvmeDrive(Struct, frozen=True, kw_only=True):
@@ -91,31 +92,6 @@ class BlockDevices(Fact, frozen=True):
         if not slaves:
             return [name]
         return [disk for slave in slaves for disk in self._disks(self._known(slave), depth - 1)]
-
-
-class SmartLog(Struct, frozen=True, kw_only=True):
-    """Health of one drive. `critical_warning` is the bit field; `exit_status` that of smartctl, also a bit field."""
-
-    passed: bool | None = None
-    exit_status: int | None = None
-    model: str | None = None
-    critical_warning: int | None = None
-    temperature_c: float | None = None
-    available_spare: int | None = None
-    available_spare_threshold: int | None = None
-    percent_used: int | None = None
-    media_errors: int | None = None
-    num_err_log_entries: int | None = None
-    power_on_hours: int | None = None
-    unsafe_shutdowns: int | None = None
-    data_units_written: int | None = None
-
-    @property
-    def worn(self) -> bool | None:
-        """True when the spare blocks are at or below the drive's own threshold, whatever `passed` says."""
-        if self.available_spare is None or self.available_spare_threshold is None:
-            return None
-        return self.available_spare <= self.available_spare_threshold
 
 
 @source(
@@ -258,51 +234,6 @@ def _number(name: str) -> int:
     return int(name.removeprefix("nvme"))
 
 
-@shaped("nvme smart-log")
-def smart_log(text: str) -> SmartLog:
-    """`nvme smart-log -o json`: numbers or strings, critical_warning a number or an object, temperature in kelvin."""
-    log = json.loads(text)
-    if not isinstance(log, dict) or "critical_warning" not in log or "temperature" not in log:
-        raise ValueError("not the JSON of nvme smart-log")
-    kelvin = _int(log["temperature"])
-    return SmartLog(
-        critical_warning=_warning(log["critical_warning"]),
-        temperature_c=None if kelvin is None else kelvin - _KELVIN,
-        available_spare=_int(log.get("avail_spare")),
-        available_spare_threshold=_int(log.get("spare_thresh")),
-        percent_used=_int(log.get("percent_used", log.get("percentage_used"))),
-        media_errors=_int(log.get("media_errors")),
-        num_err_log_entries=_int(log.get("num_err_log_entries")),
-        power_on_hours=_int(log.get("power_on_hours")),
-        unsafe_shutdowns=_int(log.get("unsafe_shutdowns")),
-        data_units_written=_int(log.get("data_units_written")),
-    )
-
-
-@shaped("smartctl")
-def smartctl_json(text: str) -> SmartLog:
-    """`smartctl --json -a` of an NVMe or SATA drive; what the drive does not have stays None."""
-    document = json.loads(text)
-    if not isinstance(document, dict) or "smartctl" not in document:
-        raise ValueError("not the JSON of smartctl")
-    log = document.get("nvme_smart_health_information_log", {})
-    return SmartLog(
-        passed=document.get("smart_status", {}).get("passed"),
-        exit_status=_int(document["smartctl"].get("exit_status")),
-        model=document.get("model_name"),
-        critical_warning=_int(log.get("critical_warning")),
-        temperature_c=_int(document.get("temperature", {}).get("current", log.get("temperature"))),
-        available_spare=_int(log.get("available_spare")),
-        available_spare_threshold=_int(log.get("available_spare_threshold")),
-        percent_used=_int(log.get("percentage_used")),
-        media_errors=_int(log.get("media_errors")),
-        num_err_log_entries=_int(log.get("num_err_log_entries")),
-        power_on_hours=_int(document.get("power_on_time", {}).get("hours", log.get("power_on_hours"))),
-        unsafe_shutdowns=_int(log.get("unsafe_shutdowns")),
-        data_units_written=_int(log.get("data_units_written")),
-    )
-
-
 @shaped("nvme list")
 def nvme_list(text: str) -> NvmeDrives:
     """`nvme list -o json`: a flat list of namespaces, or hosts with subsystems with controllers (2.11 and later)."""
@@ -327,14 +258,14 @@ def _listed(controller: dict[str, Any], subsystem: dict[str, Any]) -> NvmeDrive:
         transport=controller.get("Transport"),
         address=str(controller.get("Address", "")),
         namespaces=tuple(str(n.get("NameSpace", "")) for n in spaces),
-        size_gb=sum(_int(n.get("PhysicalSize")) or 0 for n in spaces) / 1e9 if spaces else None,
+        size_gb=sum(whole(n.get("PhysicalSize")) or 0 for n in spaces) / 1e9 if spaces else None,
     )
 
 
 def _flat(device: dict[str, Any]) -> NvmeDrive:
     path = str(device.get("DevicePath", "")).removeprefix("/dev/")
     found = _NAMESPACE.match(path)
-    size = _int(device.get("PhysicalSize"))
+    size = whole(device.get("PhysicalSize"))
     return NvmeDrive(
         name=found[1] if found else path,
         model=str(device.get("ModelNumber", "")).strip(),
@@ -344,25 +275,39 @@ def _flat(device: dict[str, Any]) -> NvmeDrive:
     )
 
 
-def _warning(value: Any) -> int | None:
-    if not isinstance(value, dict):
-        return _int(value)
-    if "value" in value:
-        return _int(value["value"])
-    return sum(bool(_int(value.get(name))) << bit for bit, name in enumerate(_BITS))
+def nvme_list_any(text: str) -> NvmeDrives:
+    """`nvme list`, JSON or the table."""
+    return nvme_list(text) if text.lstrip().startswith("{") else nvme_list_text(text)
 
 
-def _int(value: Any) -> int | None:
-    """An integer, also as a string or a float; anything else is not known."""
-    text = str(value).replace(",", "").strip() if value is not None and not isinstance(value, bool) else ""
-    try:
-        return int(float(text)) if "." in text or "e" in text else int(text, 0)
-    except (ValueError, OverflowError):
-        return None
+def nvme_list_text(text: str) -> NvmeDrives:
+    """The table of `nvme list`: the line of dashes says where the columns are."""
+    lines = text.splitlines()
+    ruler = next((i for i, line in enumerate(lines) if i and line.startswith("----")), None)
+    if ruler is None or not lines[ruler - 1].startswith("Node"):
+        raise ValueError("not the output of nvme list")
+    spans = [m.span() for m in re.finditer(r"-+", lines[ruler])]
+    heads = [lines[ruler - 1][start:end].strip() for start, end in spans]
+    rows = (
+        dict(zip(heads, (line[start:end].strip() for start, end in spans), strict=True)) for line in lines[ruler + 1 :]
+    )
+    return NvmeDrives(drives=tuple(_table_row(row) for row in rows if row["Node"].startswith("/dev/")))
+
+
+def _table_row(row: dict[str, str]) -> NvmeDrive:
+    path = row["Node"].removeprefix("/dev/")
+    found = _NAMESPACE.match(path)
+    size = _USAGE.search(row.get("Usage", ""))
+    return NvmeDrive(
+        name=found[1] if found else path,
+        model=row.get("Model", ""),
+        firmware=row.get("FW Rev", ""),
+        namespaces=(path,),
+        size_gb=float(size[1]) * _GB[size[2]] if size else None,
+    )
 
 
 FORMATS: dict[str, Callable[[str], Any]] = {
-    "nvme smart-log -o json": smart_log,
+    "nvme list": nvme_list_any,
     "nvme list -o json": nvme_list,
-    "smartctl --json": smartctl_json,
 }

@@ -14,6 +14,9 @@ from assay.model import Exec, Fact, Missing, Probe, RawFact
 CAP = 4 << 20
 _STATE = re.compile(r"[uihrp][nicufhtUFHWT][R ]?$")
 _NVRA = re.compile(r"([A-Za-z0-9_][\w.+-]*)-((?:\d+:)?[\w.+~^]+-[\w.+~^]+)\.([a-z0-9_]+)$")
+_KEY = re.compile(
+    r"(gpg-pubkey)-([0-9a-f]+-[0-9a-f]+)()$"
+)  # the keys that rpm trusts stand in its list without architecture
 _APT = re.compile(r"([a-z0-9][a-z0-9.+-]*)/\S* (\S+) (\S+)(?: \[(.*)\])?$")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*(?::\w+)?$")
 _DNF = re.compile(r"(\S+)\.(?:x86_64|aarch64|noarch|i686|ppc64le|s390x)\s+((?:\d+:)?[\w.+~^]+-[\w.+~^]+)\s+@?\S+")
@@ -195,7 +198,8 @@ def apt_list(text: str) -> Packages:
 
 def rpm_all(text: str) -> Packages:
     """`rpm -qa` as printed without a format: name-version-release.arch."""
-    rows = [m.groups() for line in text.splitlines() if (m := _NVRA.match(line.strip()))]
+    lines = map(str.strip, text.splitlines())
+    rows = [m.groups() for line in lines if (m := _KEY.match(line) or _NVRA.match(line))]
     if not rows:
         raise ValueError("no row of rpm -qa")
     return rpm_query("".join(f"{name}\t{version}\t\n" for name, version, _ in rows))

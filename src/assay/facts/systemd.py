@@ -18,6 +18,7 @@ _SUFFIXES = (
 )  # fmt: skip
 _LOADED = re.compile(r"Loaded: (\S+)(?: \(([^;)]*)(?:; ([^;)]+))?)?")
 _ACTIVE = re.compile(r"Active: (\S+)(?: \(([^)]*)\))?(?: since ([^;]+))?")
+_UNKNOWN = re.compile(r"^[ \t]*Unit (\S+) could not be found\.", re.MULTILINE)
 _PID = re.compile(r"Main PID: (\d+)(?: \(([^)]+)\))?")
 _ENGINE = re.compile(r"host engine version (\S+)(?: using port number: (\d+))?")
 
@@ -140,17 +141,19 @@ def unit_status(text: str) -> UnitStatus:
     """`systemctl status UNIT`."""
     if any(words in text for words in _NO_SYSTEMD):
         raise ValueError("systemd does not run here")
-    head = _unmarked(text.lstrip().split("\n", 1)[0])
-    name, _, description = head.partition(" - ")
+    if unknown := _UNKNOWN.search(text):
+        return UnitStatus(name=unknown[1], load="not-found")
+    heads = (_unmarked(line.strip()).partition(" - ") for line in text.splitlines())
+    name, _, description = next((h for h in heads if h[0].endswith(_SUFFIXES) and " " not in h[0]), ("", "", ""))
     loaded, active, pid = _LOADED.search(text), _ACTIVE.search(text), _PID.search(text)
-    if not name.strip().endswith(_SUFFIXES) or not loaded or not active:
+    if not name or not loaded or not active:
         raise ValueError("not an answer of systemctl status")
     return UnitStatus(
-        name=name.strip(),
+        name=name,
         description=description.strip(),
         load=loaded[1],
-        path=loaded[2] or None,
-        enabled=_enabled(loaded[3]),
+        path=loaded[2] if (loaded[2] or "").startswith("/") else None,
+        enabled=_enabled(loaded[1] if loaded[1] == "masked" else loaded[3]),
         active=active[1],
         sub=active[2],
         since=active[3].strip() if active[3] else None,
