@@ -53,6 +53,7 @@ class Interconnect(Profile, frozen=True):
     amd_thermal_margin_c: Number
     amd_hot_c: Number
     amd_idle_share: Number
+    amd_busy_util_pct: Number
     amd_pcie_replays: Number
 
 

@@ -33,7 +33,7 @@ def synchronised(clock: TimeSync) -> Verdict:
     "time.offset",
     category="monitoring",
     severity="medium",
-    why="Events of different nodes are put in order by their clocks.",
+    why="Clocks that run apart put the events of several nodes in the wrong order: the effect comes before its cause.",
     fix="chronyc makestep; then look at chronyc sourcestats for a source with a long or lopsided path.",
 )
 def offset(clock: TimeSync, bar: Monitoring) -> Verdict:

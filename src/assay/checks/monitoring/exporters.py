@@ -150,6 +150,10 @@ def node_exporter(gpus: GpuPresence, agents: MonitoringAgents) -> Verdict:
     return warn("no host metrics agent runs here; sensors may be read through the BMC only")
 
 
+def _first(parts: tuple[tuple[str, ...], ...]) -> str:
+    return ", ".join(names[0] for names in parts)
+
+
 def _register(metric: Metric) -> None:
     @check(
         metric.id,
@@ -157,7 +161,7 @@ def _register(metric: Metric) -> None:
         severity="medium",
         criteria=metric.criteria,
         why=metric.why,
-        fix=f"Add to its counter list: {', '.join(p[0] for p in metric.parts + metric.nvlink)}; restart the exporter.",
+        fix=f"Have the exporter give {_first(metric.parts + metric.nvlink)} (AMD: {_first(metric.amd)}); restart it.",
     )
     def exported(gpus: GpuPresence, agents: MonitoringAgents, links: NvLinks | Missing) -> Verdict:
         """Reads the counter list that the running exporter uses. Warns for a field that is off or missing in it.

@@ -17,7 +17,7 @@ _NEAR = frozenset({"PIX", "PXB"})
     "gpu.topology.nvlink",
     category="networking",
     severity="critical",
-    criteria=("rel-passive-suite",),
+    criteria=("life-fabric-driver-ready",),
     why="GPU pairs without NVLink talk over PCIe: an all-reduce runs at the pace of the slowest pair.",
     fix="See `nvidia-smi nvlink -s` and `nvidia-smi -q | grep -A6 Fabric`; start Fabric Manager or reset the GPUs.",
 )

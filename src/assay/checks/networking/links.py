@@ -83,7 +83,6 @@ def bond(nets: NetDevices) -> Verdict:
     "net.links.frames",
     category="reliability",
     severity="medium",
-    criteria=("exp-hc-link-flaps",),
     why="Frames with wrong checksums come from a bad cable or transceiver; RDMA over it collapses long before TCP.",
     fix="Clean or replace cable and transceiver; ethtool -S shows which counter rises.",
 )

@@ -85,7 +85,7 @@ def _tcpx(setup: NcclSetup) -> bool:
     "net.nccl.disabled",
     category="networking",
     severity="high",
-    criteria=("net-nccl-autotune", "life-fabric-driver-ready"),
+    criteria=("life-fabric-driver-ready",),
     why="A setting left from debugging takes every job off the fast path, without an error.",
     fix="Remove the setting from /etc/nccl.conf or from the shell's start-up files.",
 )
@@ -128,7 +128,6 @@ def forced(setup: NcclSetup, gpus: GpuPresence, bars: Network) -> Verdict:
     "net.nccl.debug",
     category="networking",
     severity="low",
-    criteria=("net-nccl-autotune",),
     why="Debug output of every rank fills logs and slows start-up of large jobs.",
     fix="Remove NCCL_DEBUG from the system-wide configuration; set it per job when needed.",
 )
@@ -218,7 +217,11 @@ def hca(setup: NcclSetup, rdma: RdmaDevices, gpus: GpuPresence) -> Verdict:
     if not chosen:
         return fail(f"NCCL_IB_HCA={pattern} ({setup.where('NCCL_IB_HCA')}) names no RDMA device", seen=pattern)
     unused, foreign = [n for n in compute if n not in chosen], [n for n in chosen if n not in compute]
-    for text, found in (("names absent devices", idle), ("leaves rails unused", unused), ("adds no rails", foreign)):
+    for text, found in (
+        ("names absent devices", idle),
+        ("leaves rails unused", unused),
+        ("names devices outside the compute network", foreign),
+    ):
         if found:
             return warn(f"NCCL_IB_HCA {text}: {some(found)}", seen=found, expected=list(compute))
     return ok(f"NCCL_IB_HCA names the {len(compute)} rails", seen=chosen)
@@ -319,7 +322,7 @@ def topology(setup: NcclSetup) -> Verdict:
     category="monitoring",
     severity="low",
     criteria=("net-nccl-monitor-plugin",),
-    why="A profiler plug-in shows which rank is slow without touching the job.",
+    why="Without one, finding the slow rank of a large job means to change the job and run it again.",
     fix="Offer NCCL's inspector or another profiler plug-in in the images and set NCCL_PROFILER_PLUGIN.",
 )
 def profiler(setup: NcclSetup) -> Verdict:

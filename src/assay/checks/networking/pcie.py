@@ -157,7 +157,7 @@ def speed(tree: PciTree, machine: Virtualisation | Missing, bars: Network) -> Ve
     "net.pcie.errors",
     category="reliability",
     severity="high",
-    criteria=("exp-hc-pcie", "mon-pcie-replay"),
+    criteria=("exp-hc-pcie",),
     why="PCIe errors precede GPUs that fall off the bus and NICs that stall.",
     fix="Look at dmesg for AER lines, reseat the card; drain the node and open a case when the count goes on rising.",
 )

@@ -124,7 +124,7 @@ def rate(rdma: RdmaDevices, gpus: GpuPresence | Missing) -> Verdict:
     "net.rdma.count",
     category="networking",
     severity="high",
-    criteria=("life-fabric-driver-ready", "exp-hc-ib-health"),
+    criteria=("life-fabric-driver-ready",),
     why="A NIC that fell off the bus leaves a GPU without a rail; NCCL shares another one and slows down.",
     fix="Compare lspci with a healthy node, reseat or replace the card, drain the node meanwhile.",
 )
@@ -182,7 +182,6 @@ def _firmware(devices: Iterable[RdmaDevice]) -> dict[str, Counter[str]]:
     "net.rdma.firmware",
     category="networking",
     severity="medium",
-    criteria=("exp-hc-ib-health",),
     why="Mixed NIC firmware makes rails behave differently and faults hard to pin down.",
     fix="Bring all cards of one board to the same firmware (mlxfwmanager or the vendor's tool) and reset them.",
 )
@@ -201,7 +200,6 @@ def firmware(rdma: RdmaDevices) -> Verdict:
     "net.rdma.firmware.uniform",
     category="networking",
     severity="medium",
-    criteria=("exp-hc-ib-health",),
     why="Nodes with other NIC firmware are the ones that show faults nobody can reproduce.",
     fix="Bring the odd nodes to the firmware of the majority.",
 )

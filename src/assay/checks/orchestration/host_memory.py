@@ -16,7 +16,6 @@ from assay.profiles.host import Host
     "numa.gpu-memory",
     category="orchestration",
     severity="high",
-    criteria=("orch-sane-defaults",),
     why="On Grace systems HBM that the kernel sees as ordinary memory fills with page cache and processes: "
     "CUDA runs out of memory it should own, and the kernel may kill jobs.",
     fix="Give GPU memory back to the driver: options nvidia NVreg_CoherentGPUMemoryMode=driver in /etc/modprobe.d, "
@@ -40,7 +39,6 @@ def gpu_memory(numa: Numa, cpu: Cpu, gpus: GpuPresence) -> Verdict:
     "memory.numa-balancing",
     category="orchestration",
     severity="low",
-    criteria=("orch-sane-defaults",),
     why="Automatic NUMA balancing unmaps pages to see who uses them; on GPU hosts that costs steady performance.",
     fix="sysctl -w kernel.numa_balancing=0, and the same in /etc/sysctl.d.",
     lifecycle="experimental",
@@ -61,7 +59,6 @@ def numa_balancing(settings: Sysctls, numa: Numa, gpus: GpuPresence) -> Verdict:
     "memory.huge-pages",
     category="orchestration",
     severity="low",
-    criteria=("orch-sane-defaults",),
     why="Without transparent huge pages large host buffers cost more page faults; memory held back in static pages "
     "is lost to everything that does not ask for it.",
     fix="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled; free static pages: sysctl vm.nr_hugepages=0.",
@@ -84,7 +81,6 @@ def huge_pages(memory: Memory, bar: Host) -> Verdict:
     "memory.swap",
     category="orchestration",
     severity="low",
-    criteria=("orch-sane-defaults",),
     why="A GPU host that swaps stalls its data loaders, and through them every GPU of the job.",
     fix="Find who holds the memory (smem, systemd-cgtop), then swapoff -a; swapon -a.",
 )

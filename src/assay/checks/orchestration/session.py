@@ -20,7 +20,7 @@ _MIB = 1 << 20
     "limits.memlock",
     category="orchestration",
     severity="high",
-    criteria=("orch-resource-defaults", "orch-sane-defaults"),
+    criteria=("orch-resource-defaults",),
     why="RDMA pins its buffers: with a low limit NCCL and MPI cannot open InfiniBand or RoCE and fail, or fall to TCP.",
     fix='Put "* - memlock unlimited" into /etc/security/limits.d and LimitMEMLOCK=infinity into the unit of slurmd, '
     "containerd or docker; log in again.",
@@ -53,7 +53,7 @@ def memlock(limits: Limits, rdma: RdmaDevices, bar: Host) -> Verdict:
     "limits.nofile",
     category="orchestration",
     severity="low",
-    criteria=("orch-resource-defaults", "orch-sane-defaults"),
+    criteria=("orch-resource-defaults",),
     why="Data loaders, Ray and parameter servers open tens of thousands of files and sockets.",
     fix='Put "* - nofile 1048576" into /etc/security/limits.d; log in again.',
 )
@@ -72,7 +72,6 @@ def nofile(limits: Limits, bar: Host) -> Verdict:
     "cgroup.version",
     category="orchestration",
     severity="low",
-    criteria=("orch-sane-defaults",),
     why="Slurm, Kubernetes and container runtimes drop control groups v1; memory and devices are fenced worse there.",
     fix="Boot with systemd.unified_cgroup_hierarchy=1, or move to a distribution whose default is v2.",
 )

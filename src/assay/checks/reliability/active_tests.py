@@ -65,7 +65,7 @@ KINDS = (
         "health.active.ib-local",
         "exp-hc-active-ib-local",
         "local all-reduce through the fabric adapters",
-        "It tests all adapters of one node without a second node.",
+        "A bad fabric adapter is found by the first job over several nodes, unless the node tests its own adapters.",
         "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 all_reduce_perf -b 1G -e 8G -g 8",
     ),
     Active(
@@ -89,7 +89,7 @@ KINDS = (
         "health.active.training",
         "exp-hc-active-training",
         "reference training job",
-        "Only a training step loads compute, memory and fabric together.",
+        "A fault that needs compute, memory and fabric loaded at once passes every smaller test.",
         "a short torchrun job with known TFLOP/s and loss",
     ),
 )

@@ -5,29 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from assay.checks.amd_gpus import modules
 from assay.checks.registry import check
 from assay.checks.verdict import fail, missing, ok, skip, unknown, warn
 from assay.facts.amd_devices import AmdDevices
-from assay.facts.amd_smi import AmdGpu, AmdGpus, RasCount
+from assay.facts.amd_smi import AmdGpus, RasCount
 from assay.facts.gpu_pci import GpuPciDevices, PciGpu
 from assay.facts.rocm_smi import RocmSmi
 from assay.model import Missing, Verdict
 from assay.profiles.interconnect import Interconnect
 
 _LENT = frozenset({"vfio-pci", "pci-stub", "radeon"})
-
-
-def modules(gpus: tuple[AmdGpu, ...]) -> dict[str, AmdGpu]:
-    """One entry per physical GPU by PCI address: partitions share the address of the first one."""
-    found: dict[str, AmdGpu] = {}
-    for gpu in gpus:
-        found.setdefault(gpu.bdf or f"#{gpu.index}", gpu)
-    return found
-
-
-def name_of(gpu: AmdGpu) -> str:
-    """How a message names a GPU."""
-    return f"GPU {gpu.index} ({gpu.bdf})" if gpu.bdf else f"GPU {gpu.index}"
 
 
 @check(
@@ -37,6 +25,7 @@ def name_of(gpu: AmdGpu) -> str:
     criteria=("exp-hc-off-bus", "rel-passive-suite"),
     why="A GPU that is on the PCI bus but that the driver or its tool cannot reach takes every job on the node down.",
     fix="Read `dmesg | grep amdgpu` for that address; reset or reboot the node, and replace a GPU that stays away.",
+    required=True,
 )
 def answer(
     pci: GpuPciDevices, smi: AmdGpus | Missing, old: RocmSmi | Missing, devices: AmdDevices | Missing
@@ -78,7 +67,7 @@ def _no_answer(count: int, gap: Missing) -> Verdict:
 @check(
     "amd.gpus.count",
     category="reliability",
-    severity="high",
+    severity="critical",
     criteria=("exp-hc-off-bus", "rel-passive-suite"),
     why="A board of eight with seven GPUs breaks jobs that expect eight, and is easy to overlook: indices close up.",
     fix="Compare with `lspci -d 1002:`; power-cycle the node, then have the missing module reseated or replaced.",
@@ -127,7 +116,7 @@ def uncorrectable(smi: AmdGpus | Missing, devices: AmdDevices | Missing) -> Verd
 @check(
     "amd.ras.correctable",
     category="reliability",
-    severity="medium",
+    severity="low",
     criteria=("exp-hc-ecc", "rel-passive-suite"),
     why="A GPU that corrects many errors slows down and often has an uncorrectable one soon.",
     fix="Watch the block named; have the GPU replaced when its count keeps rising faster than that of its neighbours.",

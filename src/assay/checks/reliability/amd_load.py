@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from statistics import median
 
+from assay.checks.amd_gpus import modules, name_of
 from assay.checks.registry import check
-from assay.checks.reliability.amd_health import modules, name_of
 from assay.checks.verdict import fail, ok, skip, unknown, warn
 from assay.facts.amd_smi import AmdGpu, AmdGpus
 from assay.model import Verdict
 from assay.profiles.interconnect import Interconnect
 
-_IDLE_PCT = 5.0
 _HARMFUL = frozenset({"prochot", "socket_thermal", "vr_thermal", "hbm_thermal", "gfx_clk_below_host_limit_thermal"})
 
 
@@ -23,7 +22,7 @@ _HARMFUL = frozenset({"prochot", "socket_thermal", "vr_thermal", "hbm_thermal", 
     why="A link that trained narrow or slow halves the bandwidth to the host and, through it, to the network.",
     fix="Reseat or replace the module or riser; compare `amd-smi metric --pcie` with `amd-smi static --bus`.",
 )
-def pcie_width(smi: AmdGpus) -> Verdict:
+def pcie_width(smi: AmdGpus, profile: Interconnect) -> Verdict:
     """Fails when a link is narrower than the GPU allows. The speed counts only on a busy GPU: idle links slow down."""
     found = [g for g in modules(smi.gpus).values() if g.pcie_width and g.pcie_width_max]
     if not found:
@@ -31,7 +30,11 @@ def pcie_width(smi: AmdGpus) -> Verdict:
     narrow = [f"{name_of(g)} x{g.pcie_width} of x{g.pcie_width_max}" for g in found if _narrow(g)]
     if narrow:
         return fail(f"narrow PCIe links: {'; '.join(narrow)}", seen=narrow)
-    slow = [f"{name_of(g)} {g.pcie_gts:g} of {g.pcie_gts_max:g} GT/s" for g in found if _slow(g)]
+    slow = [
+        f"{name_of(g)} {g.pcie_gts:g} of {g.pcie_gts_max:g} GT/s"
+        for g in found
+        if _slow(g, profile.amd_busy_util_pct.value)
+    ]
     if slow:
         return fail(f"slow PCIe links under load: {'; '.join(slow)}", seen=slow)
     return ok(f"{len(found)} links at full width", seen=sorted({f"x{g.pcie_width}" for g in found}))
@@ -41,8 +44,8 @@ def _narrow(gpu: AmdGpu) -> bool:
     return (gpu.pcie_width or 0) < (gpu.pcie_width_max or 0)
 
 
-def _slow(gpu: AmdGpu) -> bool:
-    busy = (gpu.gfx_util_pct or 0) > _IDLE_PCT
+def _slow(gpu: AmdGpu, busy_pct: float) -> bool:
+    busy = (gpu.gfx_util_pct or 0) > busy_pct
     return busy and gpu.pcie_gts is not None and gpu.pcie_gts_max is not None and gpu.pcie_gts < gpu.pcie_gts_max
 
 
@@ -106,7 +109,7 @@ def _readings(gpu: AmdGpu, fallback: float) -> list[tuple[str, float]]:
     why="A GPU held back by heat or by its board makes every synchronous job wait for it.",
     fix="`amd-smi metric --throttle` names the reason: heat is a cooling fault, prochot comes from board or power.",
 )
-def throttle(smi: AmdGpus) -> Verdict:
+def throttle(smi: AmdGpus, profile: Interconnect) -> Verdict:
     """Fails on active thermal or board limits, warns on an idle GPU called throttled; a busy one may be at its cap."""
     found = modules(smi.gpus).values()
     known = [g for g in found if g.throttled is not None or g.violations]
@@ -120,34 +123,12 @@ def throttle(smi: AmdGpus) -> Verdict:
     if held:
         return fail(f"clocks held back: {'; '.join(held)}", seen=held)
     said = [g for g in known if g.throttled and not g.violations]
-    if idle := [name_of(g) for g in said if g.gfx_util_pct is not None and g.gfx_util_pct <= _IDLE_PCT]:
+    if idle := [
+        name_of(g) for g in said if g.gfx_util_pct is not None and g.gfx_util_pct <= profile.amd_busy_util_pct.value
+    ]:
         return warn(f"throttled while idle: {', '.join(idle)}", seen=idle)
     if said:
         return unknown(f"{len(said)} busy GPUs are throttled and the tool gives no reason", "too-little")
     if len(known) < len(found):
         return unknown(f"{len(found) - len(known)} of {len(found)} GPUs tell no throttle state", "too-little")
     return ok(f"{len(known)} GPUs not held back by heat or board")
-
-
-@check(
-    "amd.power.idle",
-    category="reliability",
-    severity="low",
-    criteria=("rel-passive-suite",),
-    why="An idle GPU that draws much power has a stuck process or firmware and heats its neighbours.",
-    fix="`amd-smi process` shows who holds it; reset the GPU when nobody does.",
-)
-def idle_power(smi: AmdGpus, profile: Interconnect) -> Verdict:
-    """Warns when a GPU without activity draws more than a share of its power cap; busy GPUs are left out."""
-    share = profile.amd_idle_share
-    idle = [
-        (g, g.power_w, g.power_cap_w)
-        for g in modules(smi.gpus).values()
-        if g.gfx_util_pct is not None and g.gfx_util_pct <= _IDLE_PCT and g.power_w is not None and g.power_cap_w
-    ]
-    if not idle:
-        return skip("no idle GPU that tells its power", "not-asked")
-    bar = share.cited(f"{share.value:.0%} of the cap")
-    if bad := [f"{name_of(g)} {w:g} of {cap:g} W" for g, w, cap in idle if w > share.value * cap]:
-        return warn(f"idle GPUs draw much power: {'; '.join(bad)}", seen=bad, bar=bar)
-    return ok(f"{len(idle)} idle GPUs draw at most {max(w for _, w, _ in idle):g} W", bar=bar)

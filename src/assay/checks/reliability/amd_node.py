@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from assay.checks.amd_gpus import modules, name_of
 from assay.checks.registry import check
-from assay.checks.reliability.amd_health import modules, name_of
 from assay.checks.verdict import fail, missing, ok, skip, some, unknown, warn
 from assay.facts.amd_devices import AmdDevices
 from assay.facts.amd_smi import AmdGpu, AmdGpus
@@ -16,7 +16,6 @@ from assay.model import Missing, Verdict
     "amd.gpus.alike",
     category="reliability",
     severity="medium",
-    criteria=("rel-passive-suite",),
     why="Another product or firmware on one GPU of a node makes its speed and its faults differ from the others.",
     fix="Bring all GPUs to the same firmware bundle (`amd-smi static --vbios`), and ask why one board was swapped.",
 )
@@ -41,7 +40,7 @@ def alike(smi: AmdGpus) -> Verdict:
 @check(
     "amd.xgmi.links",
     category="reliability",
-    severity="high",
+    severity="critical",
     criteria=("rel-passive-suite",),
     why="With one XGMI link down, collectives inside the node fall back to a detour and lose much of their bandwidth.",
     fix="Reset all GPUs of the node; when the link stays down, the module or its socket is faulty.",
@@ -65,7 +64,6 @@ def xgmi(smi: AmdGpus) -> Verdict:
     "amd.partitions.alike",
     category="reliability",
     severity="medium",
-    criteria=("rel-passive-suite",),
     why="GPUs partitioned differently give a job ranks of different size; a leftover mode surprises the next tenant.",
     fix="Set one mode on all GPUs, e.g. `amd-smi set --compute-partition SPX --memory-partition NPS1`.",
 )

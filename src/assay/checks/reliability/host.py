@@ -58,7 +58,6 @@ def _where(edac: Edac, *, bad: bool) -> str:
     "memory.numa.populated",
     category="reliability",
     severity="high",
-    criteria=("orch-sane-defaults",),
     why="CPUs whose NUMA node has no memory fetch every byte from another socket: half bandwidth, twice the latency.",
     fix="Seat or replace the DIMMs of that socket and check the memory map in the BMC's inventory.",
 )
@@ -77,7 +76,6 @@ def numa_populated(numa: Numa) -> Verdict:
     "memory.numa.balanced",
     category="reliability",
     severity="medium",
-    criteria=("orch-sane-defaults",),
     why="A socket with less memory than the other has lost DIMMs or channels, and with them bandwidth.",
     fix="Compare `dmidecode -t memory` with a healthy node; reseat or replace the missing modules.",
 )
@@ -98,7 +96,6 @@ def numa_balanced(numa: Numa, bar: Host) -> Verdict:
     "cpu.offline",
     category="reliability",
     severity="medium",
-    criteria=("orch-sane-defaults",),
     why="CPUs that the kernel took out of use are missing to every job, and a scheduler counts them all the same.",
     fix="Look in dmesg for machine checks, then bring them back: echo 1 > /sys/devices/system/cpu/cpuN/online.",
 )
@@ -118,7 +115,6 @@ def cpu_offline(cpu: Cpu) -> Verdict:
     "memory.uniform",
     category="reliability",
     severity="medium",
-    criteria=("orch-sane-defaults",),
     why="A node with less memory than its peers has lost a DIMM, and jobs sized for the others fail on it.",
     fix="Compare `dmidecode -t memory` on the odd nodes with a healthy one.",
 )

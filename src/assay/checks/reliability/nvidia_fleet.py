@@ -12,7 +12,7 @@ from assay.model import Verdict
     "nvidia.driver.uniform",
     category="reliability",
     severity="medium",
-    criteria=("rel-passive-suite",),
+    criteria=("life-fabric-driver-ready",),
     why="Different drivers in one job mean different CUDA support, and NCCL errors that depend on where the job lands.",
     fix="Bring the odd nodes to the driver of the majority before they take jobs again.",
 )
@@ -26,7 +26,6 @@ def driver_uniform(drivers: Fleet[NvidiaDriver]) -> Verdict:
     "nvidia.vbios.uniform",
     category="reliability",
     severity="low",
-    criteria=("rel-passive-suite",),
     why="Nodes with other GPU firmware behave differently under power and thermal limits, and hide known faults.",
     fix="Ask the provider to bring all boards of one product to the same firmware.",
 )

@@ -188,7 +188,6 @@ def _low_power(gpu: NvidiaGpu, bars: NvidiaBars) -> bool:
     "nvidia.gpu.processes",
     category="reliability",
     severity="low",
-    criteria=("rel-passive-suite",),
     why="Another user's job on the GPUs makes every measurement of this node worthless, and ours would disturb it.",
     fix="Measure on an idle node: wait for the job, or take the node out of the queue first.",
 )

@@ -201,7 +201,6 @@ def _advice(gpu: NvidiaGpu) -> str | None:
     "nvidia.inforom",
     category="reliability",
     severity="medium",
-    criteria=("rel-passive-suite",),
     why="The InfoROM keeps ECC history and page retirement; when it is corrupt, both are lost or wrong.",
     fix="Reset the GPU; when the warning stays, return the GPU.",
 )

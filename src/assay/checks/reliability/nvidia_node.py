@@ -10,7 +10,6 @@ from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.nvidia import Fabric, NvidiaGpu, NvidiaSmi
 from assay.model import Verdict
 
-_CRITERIA = ("rel-passive-suite",)
 _NONE = frozenset({None, "N/A", "", "Not Supported"})
 _PENDING = frozenset({"In Progress", "Not Started"})
 
@@ -19,7 +18,6 @@ _PENDING = frozenset({"In Progress", "Not Started"})
     "nvidia.gpus.alike",
     category="reliability",
     severity="medium",
-    criteria=_CRITERIA,
     why="Another product or firmware on one GPU of a node makes its speed and its faults differ from the others.",
     fix="Bring all GPUs to the same VBIOS, and ask why one board was swapped.",
 )
@@ -44,7 +42,7 @@ def alike(smi: NvidiaSmi) -> Verdict:
     "nvidia.fabric",
     category="reliability",
     severity="critical",
-    criteria=_CRITERIA,
+    criteria=("life-fabric-driver-ready",),
     why="A GPU that is not registered in its NVLink fabric cannot start CUDA, or falls back to slow paths.",
     fix="`systemctl status nvidia-fabricmanager` (HGX) or the NMX controller (NVL72); then reset all GPUs.",
 )
@@ -93,7 +91,7 @@ def _strange(fabric: Fabric) -> str | None:
     "nvidia.persistence",
     category="reliability",
     severity="low",
-    criteria=_CRITERIA,
+    criteria=("life-fabric-driver-ready",),
     why="Without persistence mode the driver sets up a GPU anew for each job: slow starts and lost ECC state.",
     fix="`systemctl enable --now nvidia-persistenced`.",
 )
@@ -111,8 +109,7 @@ def persistence(smi: NvidiaSmi) -> Verdict:
     "nvidia.mig.consistent",
     category="reliability",
     severity="medium",
-    criteria=_CRITERIA,
-    why="A GPU cut into MIG instances takes no whole-GPU job, and one without instances takes none at all.",
+    why="A GPU cut into MIG instances takes no whole-GPU job; one in MIG mode without instances takes no job at all.",
     fix="`nvidia-smi -mig 0` (or 1) on all GPUs of the node, reset, then create the instances again.",
 )
 def mig(smi: NvidiaSmi) -> Verdict:
@@ -134,7 +131,7 @@ def mig(smi: NvidiaSmi) -> Verdict:
     "nvidia.compute-mode",
     category="reliability",
     severity="medium",
-    criteria=_CRITERIA,
+    criteria=("life-fabric-driver-ready",),
     why="In an exclusive mode a second process on the GPU fails; in the prohibited mode every process does.",
     fix="`nvidia-smi -c 0`.",
 )
@@ -156,7 +153,6 @@ def compute_mode(smi: NvidiaSmi) -> Verdict:
     "nvidia.power-limit",
     category="reliability",
     severity="medium",
-    criteria=_CRITERIA,
     why="A lowered power limit takes performance from every job, and a single lowered GPU slows its whole job.",
     fix="`nvidia-smi -pl WATTS` with the default limit; ask the provider when the rack cannot feed it.",
 )
@@ -180,7 +176,6 @@ def power_limit(smi: NvidiaSmi) -> Verdict:
     "nvidia.application-clocks",
     category="reliability",
     severity="medium",
-    criteria=_CRITERIA,
     why="Application clocks below the default hold every kernel back, without any trace in the job.",
     fix="`nvidia-smi -rac`.",
 )
@@ -207,7 +202,6 @@ def _reduced(gpu: NvidiaGpu) -> str | None:
     "nvidia.vgpu.licence",
     category="reliability",
     severity="high",
-    criteria=_CRITERIA,
     why="A virtual GPU without a licence is throttled after some minutes, with healthy hardware.",
     fix="Set the licence server in /etc/nvidia/gridd.conf or the client token, and restart nvidia-gridd.",
 )

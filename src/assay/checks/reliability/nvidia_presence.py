@@ -27,6 +27,7 @@ def _own(pci: GpuPciDevices | Missing) -> tuple[PciGpu, ...]:
     criteria=("exp-hc-off-bus", "rel-passive-suite"),
     why="A GPU that fell off the bus, or a driver that hangs, takes down every job that lands on the node.",
     fix="Drain the node; look for Xid 79 and 119 in `journalctl -k`; power-cycle the node, then replace the GPU.",
+    required=True,
 )
 def responds(smi: NvidiaSmi | Missing, pci: GpuPciDevices | Missing, devices: NvidiaDevices | Missing) -> Verdict:
     """Fails when GPUs exist and nvidia-smi hangs, gives an error, or reports one as lost; skips a node without GPUs."""
@@ -67,9 +68,10 @@ def _no_answer(smi: Missing, pci: GpuPciDevices | Missing, devices: NvidiaDevice
     "nvidia.driver.loaded",
     category="reliability",
     severity="critical",
-    criteria=("rel-passive-suite",),
+    criteria=("life-fabric-driver-ready",),
     why="Without its kernel driver a GPU exists only on the bus; jobs that land there fail at start.",
     fix="`modprobe nvidia` and read `dmesg`; after a kernel update rebuild the module (`dkms status`).",
+    required=True,
 )
 def driver_loaded(pci: GpuPciDevices, driver: NvidiaDriver | Missing) -> Verdict:
     """Fails when NVIDIA GPUs are on the bus and none, or not all, are bound to the driver; vfio counts as lent out."""

@@ -45,7 +45,7 @@ def _registered(smi: NvidiaSmi | Missing) -> bool:
     "nvlink.fabric-manager.running",
     category="reliability",
     severity="critical",
-    criteria=("rel-passive-suite",),
+    criteria=("life-fabric-driver-ready",),
     why="Without Fabric Manager the NVSwitches route nothing: CUDA does not initialise, GPUs do not reach each other.",
     fix="`systemctl enable --now nvidia-fabricmanager`, in exactly the version of the driver.",
 )
@@ -83,7 +83,7 @@ def _not_running(manager: FabricManager | Missing) -> Verdict:
     "nvlink.fabric-manager.version",
     category="reliability",
     severity="high",
-    criteria=("rel-passive-suite",),
+    criteria=("life-fabric-driver-ready",),
     why="Fabric Manager refuses to start in any other version than the driver's, often only at the next reboot.",
     fix="Install the nvidia-fabricmanager package of the driver's version and pin both together.",
 )
@@ -125,7 +125,7 @@ def manager_log(
     "imex.running",
     category="reliability",
     severity="high",
-    criteria=("orch-computedomain", "rel-passive-suite"),
+    criteria=("orch-computedomain",),
     why="Without IMEX the GPUs of different trays share no memory, and NCCL silently leaves NVLink for the network.",
     fix="`systemctl status nvidia-imex`; its nodes_config.cfg must list every tray. On Kubernetes use ComputeDomains.",
 )
@@ -151,7 +151,7 @@ def imex_running(
     "imex.domain",
     category="reliability",
     severity="high",
-    criteria=("orch-computedomain", "rel-passive-suite"),
+    criteria=("orch-computedomain",),
     why="One tray that is not connected, or of another version, keeps jobs from spanning the NVLink domain.",
     fix="`nvidia-imex-ctl -N` names the tray; give all trays one version and nodes_config.cfg, then restart it.",
 )
@@ -183,7 +183,7 @@ def _domain_faults(imex: Imex) -> list[str]:
     "imex.channels",
     category="reliability",
     severity="medium",
-    criteria=("orch-computedomain", "rel-passive-suite"),
+    criteria=("orch-computedomain",),
     why="Programs share memory across trays through an IMEX channel: without one NCCL cannot use the NVLink domain.",
     fix="Load the driver with NVreg_CreateImexChannel0=1, or let the scheduler create a channel per job.",
 )
@@ -204,7 +204,7 @@ def imex_channels(imex: Imex, nvlink: NvLinks, profile: Interconnect) -> Verdict
     "imex.version.uniform",
     category="reliability",
     severity="medium",
-    criteria=("orch-computedomain", "rel-passive-suite"),
+    criteria=("orch-computedomain",),
     why="Trays with different IMEX versions refuse to connect (!V! in nvidia-imex-ctl -N).",
     fix="Install one driver and IMEX version on all trays of the rack.",
 )

@@ -81,7 +81,7 @@ def _host(cpu: CpuSecurity, kvm: PathState) -> Verdict:
     "kernel.hardening",
     category="security",
     severity="low",
-    criteria=("orch-sane-defaults", "sec-container-escape-protection"),
+    criteria=("sec-container-escape-protection",),
     why="Each of these settings closes a known way from an ordinary user to root; distributions ship them on.",
     fix="Set them in /etc/sysctl.d/90-hardening.conf and run: sysctl --system.",
     refs=("https://docs.kernel.org/admin-guide/sysctl/",),

@@ -58,7 +58,6 @@ def observability(sockets: ListeningSockets, place: Virtualisation | Missing, ba
     "sockets.control",
     category="security",
     severity="high",
-    criteria=("orch-sane-defaults",),
     why="Services that obey whoever connects give the node, its data or its jobs away to the network.",
     fix="Stop the service, bind it to 127.0.0.1, or require TLS and a login; for Docker use ssh:// or 2376 with TLS.",
 )

@@ -81,7 +81,6 @@ def _mounted_on(mounts: Iterable[Mount], blocks: BlockDevices, namespaces: froze
     "storage.space",
     category="storage",
     severity="high",
-    criteria=("orch-sane-defaults",),
     why="A full root or container disk stops logins, image pulls and logging, and Kubernetes evicts what runs.",
     fix="Find what fills it (du -xh / | sort -h | tail; docker system df) and move images and logs elsewhere.",
 )
@@ -103,7 +102,6 @@ def space(mounts: Mounts, bar: Host) -> Verdict:
     "storage.image-space",
     category="storage",
     severity="medium",
-    criteria=("orch-sane-defaults",),
     why="One training image unpacks to tens of GB; on a small root disk the pull fails or fills the host.",
     fix="Move the image store to a local NVMe drive: root in /etc/containerd/config.toml, data-root of Docker.",
 )
@@ -128,7 +126,6 @@ def image_space(mounts: Mounts, gpus: GpuPresence, place: Virtualisation | Missi
     "storage.read-only",
     category="storage",
     severity="critical",
-    criteria=("orch-sane-defaults",),
     why="The kernel stops writes to a disk after an error: the node looks alive, and every job on it fails.",
     fix="Drain the node, look in dmesg for the disk's errors, replace or repair it (fsck), reboot.",
 )
@@ -176,7 +173,6 @@ def nvme_state(drives: NvmeDrives) -> Verdict:
     "storage.nvme.temperature",
     category="storage",
     severity="medium",
-    criteria=("stor-local-scratch",),
     why="A hot drive slows itself down, and above its critical temperature it switches off.",
     fix="Check fans and air flow of the drive bays.",
 )

@@ -39,7 +39,7 @@ def _fast_nfs(mount: Mount) -> bool:
     category="storage",
     severity="medium",
     criteria=("stor-parallel-fs",),
-    why="Data sets, checkpoints and environments of a job live on a file system that every node sees at full speed.",
+    why="Without a fast file system that every node sees, data sets are copied by hand and checkpoints stall the GPUs.",
     fix="Mount the shared file system on every GPU node and name it in the documentation.",
 )
 def parallel_fs(mounts: Mounts, gpus: GpuPresence, place: Virtualisation | Missing, bar: Host) -> Verdict:
