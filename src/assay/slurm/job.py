@@ -40,6 +40,7 @@ class SlurmJob(Fact, frozen=True):
     user: str | None = None
     uid: int | None = None
     account: str | None = None
+    cluster: str | None = None
     qos: str | None = None
     partitions: tuple[str, ...] = ()
     reservation: str | None = None

@@ -47,7 +47,7 @@ class SlurmLicenses(Fact, frozen=True):
 
 
 def _found(doc: Object, key: str, single: str) -> list[Object]:
-    """The objects under a key; [] for an answer of errors alone. Raises ValueError when the answer is of another thing."""
+    """The objects under a key; [] for an answer of errors alone. Raises ValueError when it is of another thing."""
     if key in doc:
         return objects(doc[key])
     if single in doc:

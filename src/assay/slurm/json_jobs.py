@@ -45,6 +45,7 @@ def job(o: Object) -> SlurmJob:
         user=text_of(o.get("user_name")),
         uid=whole(o.get("user_id")),
         account=text_of(o.get("account")),
+        cluster=text_of(o.get("cluster")),
         qos=text_of(o.get("qos")),
         reservation=text_of(o.get("resv_name")),
         state=job_state_of(o.get("job_state") or ""),
@@ -116,7 +117,7 @@ def jobs(text: str) -> SlurmJobs:
     """All jobs of slurmctld in an answer, or one bare job object. An answer of errors alone has none. ValueError."""
     doc = load(text)
     about = envelope(doc)
-    if "jobs" in doc:
+    if isinstance(doc.get("jobs"), list | dict):
         return SlurmJobs(jobs=tuple(job(o) for o in objects(doc["jobs"])), envelope=about)
     if "job_id" in doc and "job_state" in doc:
         return SlurmJobs(jobs=(job(doc),))
@@ -130,8 +131,8 @@ def accounted(text: str) -> Sacct:
     """`sacct --json` and slurmdb: each job followed by its steps. Raises ValueError for another text."""
     doc = load(text)
     about = envelope(doc)
-    found = objects(doc.get("jobs")) if "jobs" in doc else [doc] if is_accounted(doc) else []
-    if not found and "jobs" not in doc and not (about and about.errors):
+    found = [doc] if is_accounted(doc) else objects(doc.get("jobs"))
+    if not found and not isinstance(doc.get("jobs"), list) and not (about and about.errors):
         raise ValueError("no jobs in it")
     return Sacct(rows=tuple(row for o in found for row in _rows(o)), envelope=about)
 
@@ -146,7 +147,8 @@ def _rows(o: Object) -> Iterator[SacctRow]:
     array, het = part(o, "array"), part(o, "het")
     ids = _ids({
         "job_id": o.get("job_id"), "array_job_id": array.get("job_id"), "array_task_id": array.get("task_id"),
-        "array_task_string": array.get("task"), "het_job_id": het.get("job_id"), "het_job_offset": het.get("job_offset"),
+        "array_task_string": array.get("task"), "het_job_id": het.get("job_id"),
+        "het_job_offset": het.get("job_offset"),
     })  # fmt: skip
     ids.pop("array_throttle")
     derived, derived_signal = exit_of(o.get("derived_exit_code"))

@@ -76,9 +76,9 @@ def nodes(text: str) -> SlurmNodes:
     doc = load(text)
     about = envelope(doc)
     api = about.api if about else None
-    if "nodes" in doc:
+    if isinstance(doc.get("nodes"), list | dict):
         return SlurmNodes(nodes=tuple(node(o, api) for o in objects(doc["nodes"])), envelope=about)
-    if "sinfo" in doc:
+    if isinstance(doc.get("sinfo"), list):
         return SlurmNodes(nodes=tuple(_group_nodes(objects(doc["sinfo"]))), envelope=about)
     if "name" in doc and "state" in doc:
         return SlurmNodes(nodes=(node(doc),))

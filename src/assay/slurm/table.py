@@ -145,7 +145,7 @@ def separated(line: str, columns: Sequence[Column], free: Shapes) -> list[str] |
             cells = [*parts[:i], sep.join(parts[i : i + spare + 1]), *parts[i + spare + 1 :]]
             if _shaped(cells, columns, free):
                 return cells
-    return None
+    return parts[:-1] if spare == 1 and not parts[-1].strip(BLANK) else None  # a row closed by a separator
 
 
 def _shaped(cells: Sequence[str], columns: Sequence[Column], shapes: Shapes) -> bool:

@@ -1,0 +1,72 @@
+"""Field outputs of Slurm's JSON: --json and slurmrestd. Read in place, never copied."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from assay.slurm.answers import answer
+from assay.slurm.envelope import Envelope
+from assay.slurm.job import SlurmJobs
+from assay.slurm.json_cluster import SlurmLicenses
+from assay.slurm.node import SlurmNodes
+from assay.slurm.sacct import Sacct
+from assay.slurm.sdiag import Sdiag
+from slurm_field import FIELD, Alt, View, cases, decoded, differences
+from slurm_tables import sacct_view
+from slurm_views import envelope_view, jobs_view, nodes_view
+
+if not FIELD.is_dir():
+    pytest.skip("the field outputs are not beside this checkout", allow_module_level=True)
+
+WRONG: dict[tuple[str, str], str] = {}
+
+
+def _sdiag(found: Sdiag) -> View:
+    return {
+        **envelope_view(found.envelope),
+        **{name: getattr(found, name) for name in found.__struct_fields__ if name != "envelope"},
+        **found.other,
+        "rpc_types": len(found.rpcs), "schedule_cycle_total": found.main_cycles,
+        "schedule_cycle_sum": found.main_sum_us, "schedule_cycle_last": found.main_last_us,
+        "schedule_cycle_max": found.main_max_us, "schedule_cycle_mean": found.main_mean_us,
+        "server_thread_count": found.server_threads, "dbd_agent_queue_size": found.dbd_queue,
+        "gettimeofday_us_per_1000_calls": found.gettimeofday_us,
+    }  # fmt: skip
+
+
+def view(data: bytes, _: str) -> View:
+    found: Any = answer(decoded(data))
+    if isinstance(found, SlurmNodes):
+        return nodes_view(found)
+    if isinstance(found, SlurmJobs):
+        return jobs_view(found, data)
+    if isinstance(found, Sacct):
+        steps = Alt((len(found.rows) - len(found.jobs()),))
+        return sacct_view(found, data) | {"steps": steps, **envelope_view(found.envelope)}
+    if isinstance(found, Sdiag):
+        return _sdiag(found)
+    if isinstance(found, SlurmLicenses):
+        first = found.licenses[0]
+        every = {name: getattr(first, name) for name in first.__struct_fields__}
+        return {"licenses": len(found.licenses), **every, **envelope_view(found.envelope)}
+    assert isinstance(found, Envelope), type(found)
+    return envelope_view(found)
+
+
+VIEWS = {
+    "slurmrestd": view,
+    "sinfo --json": view,
+    "squeue --json": view,
+    "sacct --json": view,
+    "sdiag --json": view,
+    "scontrol show lic --json": view,
+    "scontrol show nodes --json (stderr)": None,
+    "scontrol show nodes --json": view,
+    "scontrol show jobs --json": view,
+}
+
+
+@pytest.mark.parametrize("path", cases(VIEWS), ids=lambda p: f"{p.parent.name}/{p.name.split('.expected')[0]}")
+def test_field_output(path: pathlib.Path) -> None:
+    assert not differences(path, VIEWS, WRONG)
