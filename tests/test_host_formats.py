@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assay.facts import cpu_tools, docker, ipmi, mounts, nvme, packages, smart, systemd
+from assay.facts import cpu_tools, docker, ipmi, modules, mounts, nvme, packages, smart, systemd
 
 
 def test_numactl_abridged_by_its_author() -> None:
@@ -127,3 +127,7 @@ def test_docker_version_of_an_engine_that_is_a_component() -> None:
     server = {"Version": "", "Components": [engine, {"Name": "containerd", "Version": "1.7.20"}]}
     seen = docker.docker_version(json.dumps({"Client": {"Version": "27.1.1", "ApiVersion": "1.46"}, "Server": server}))
     assert (seen["server"], seen["server_api"], seen["containerd"]) == ("27.1.1", "1.46", "1.7.20")
+
+
+def test_modinfo_of_a_module_that_is_not_there() -> None:
+    assert modules.modinfo("modinfo: ERROR: Module nvidia_peermem not found.\n") == modules.ModInfo()

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.facts.gaps import gap
-from assay.facts.source import source
+from assay.facts.source import source, why_missing
 from assay.model import Fact, Files, Missing, Probe, RawFact
 
 _LSMOD = re.compile(r"^[ \t]*([\w-]+)[ \t]+(\d+)[ \t]+(-?\d+)(?:[ \t]+([\w,\[\]-]+))?[ \t]*$", re.MULTILINE)
 _KERNEL = re.compile(r"^(?:/usr)?/lib/modules/([^/]+)/")
 _KEY = re.compile(r"^\s*(\w+):\s*(.*)$")
+_NO_MODULE = re.compile(r"^[ \t]*(?:modinfo: )?ERROR: Module \S+ not found", re.MULTILINE)
 _VERSIONED = (
     "nvidia", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia_peermem", "nv_peer_mem", "gdrdrv", "nvidia_fs",
     "amdgpu", "mlx5_core", "mlx5_ib", "mlx4_core", "ib_core", "efa", "ena", "bnxt_en", "bnxt_re", "ionic", "ionic_rdma",
@@ -69,7 +69,7 @@ class ModInfo(Struct, frozen=True, kw_only=True):
 )
 def kernel_modules(raw: RawFact) -> KernelModules | Missing:
     """/proc/modules: name, size, count, users with trailing commas, state, address."""
-    if missing := gap(raw, "modules", "no /proc/modules (a kernel without modules)"):
+    if missing := why_missing([raw.read("modules")], "no /proc/modules (a kernel without modules)"):
         return missing
     modules = {}
     for line in raw.out("modules").splitlines():
@@ -105,7 +105,9 @@ def lsmod(text: str) -> KernelModules:
 
 
 def modinfo(text: str) -> ModInfo:
-    """`modinfo NAME`, also filtered; the kernel is that of the path, or of vermagic."""
+    """`modinfo NAME`, also filtered; the kernel is that of the path, or of vermagic; all None for no module."""
+    if _NO_MODULE.search(text):
+        return ModInfo()
     fields: dict[str, list[str]] = {}
     for line in text.splitlines():
         if found := _KEY.match(line):
