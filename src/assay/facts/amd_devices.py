@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from assay.facts.amd_smi import RasCount
+from assay.facts.pci_address import last_address
 from assay.facts.source import source
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 _CARD = re.compile(r"^/sys/class/drm/(card\d+)/device(?:/(.*))?$")
-_BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _COUNT = re.compile(r"^\s*(ue|ce|de)\s*:\s*(\d+)\s*$", re.MULTILINE)
 _PAGE = re.compile(r"^0x[0-9a-f]+\s*:\s*0x[0-9a-f]+\s*:\s*([RPF])\s*$", re.MULTILINE | re.IGNORECASE)
 _FILES = ("current_compute_partition", "current_memory_partition", "unique_id", "pcie_replay_count")
@@ -109,7 +109,7 @@ def group_names(text: str) -> dict[int, str]:
 
 def cards(links: dict[str, str], files: dict[str, str]) -> tuple[AmdCard, ...]:
     """One entry per DRM card that has any file of amdgpu, named by its PCI address."""
-    addresses = {m[1]: b[0] for path, to in links.items() if (m := _CARD.match(path)) and (b := _BDF.search(to))}
+    addresses = {m[1]: last_address(to) for path, to in links.items() if (m := _CARD.match(path))}
     by_card: dict[str, dict[str, str]] = {}
     for path, text in files.items():
         if m := _CARD.match(path):

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from assay.facts.text import plain
+
 Block = dict[str, Any]
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z/%°]*)\s*$")
 _FAILED = re.compile(
     r"^(?:ERROR:\w+:|AMDSMI_STATUS_|AmdSmi\w*Exception|.*\bdriver not (?:initialized|loaded))", re.MULTILINE
@@ -19,6 +20,7 @@ _JSON = re.compile(r'^\s*([\[{])\s*(?:["\[{\]}]|$)', re.MULTILINE)
 _GAP = re.compile(r"\s{2,}")
 _BDF = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$", re.IGNORECASE)
 _ROW = re.compile(r"^GPU(\d+)\s+(\S+)\s+(.*)$")
+_MONITOR = re.compile(r"^\s*(?:TIMESTAMP\s+)?GPU\s+[A-Z]")
 _RATE = re.compile(r"(N/A|[\d.]+)(?:\s*[GM]b/s)?")
 _CARD = re.compile(
     r"^\|\s*([0-9a-f:]+\.[0-9a-f])\s+(.+?)\s*"
@@ -73,7 +75,7 @@ def word(value: Any) -> str:
 
 def blocks(text: str) -> list[Block]:
     """One dict per GPU (or CPU, NIC) with lower-case keys, from JSON or text; ValueError with the tool's own words."""
-    text = _ANSI.sub("", text)
+    text = plain(text)
     if text.lstrip().startswith("gpu,"):
         return [dict(row) | {"gpu": int(row["gpu"])} for row in csv_rows(text) if row["gpu"].isdigit()]
     found = _json_blocks(text) if (start := _json_start(text)) >= 0 and not _before(text, start) else _tree(text)
@@ -184,7 +186,7 @@ def _cell(value: str) -> Any:
 
 def csv_rows(text: str) -> list[dict[str, str]]:
     """Rows of any command with --csv, by column."""
-    lines = [line.strip() for line in _ANSI.sub("", text).splitlines() if line.strip()]
+    lines = [line.strip() for line in plain(text).splitlines() if line.strip()]
     columns = lines[0].split(",") if lines else []
     if "gpu" not in columns:
         raise ValueError(failure(text) or "no CSV of amd-smi")
@@ -226,7 +228,7 @@ def partitions(text: str) -> list[dict[str, str]]:
     """Rows of the first table of `amd-smi partition`: GPU_ID, MEMORY, ACCELERATOR_TYPE and so on."""
     rows: list[dict[str, str]] = []
     columns: list[str] = []
-    for line in _ANSI.sub("", text).splitlines():
+    for line in plain(text).splitlines():
         cells = line.split()
         if cells[:1] == ["GPU_ID"] and columns:
             break
@@ -258,18 +260,18 @@ def version(text: str) -> dict[str, str]:
 
 def monitor(text: str) -> list[dict[str, str]]:
     """Rows of `amd-smi monitor`: column name -> cell. Cells hold single blanks ("182 W"), columns are two apart."""
-    lines = _ANSI.sub("", text).splitlines()
+    lines = plain(text).splitlines()
     if "," in next((line for line in lines if line.strip()), ""):
         return csv_rows(text)
-    at = next((i for i, line in enumerate(lines) if line.split()[:1] == ["GPU"] and len(line.split()) > 1), None)
+    at = next((i for i, line in enumerate(lines) if _MONITOR.match(line)), None)
     if at is None:
         raise ValueError(failure(text) or "no table of amd-smi monitor")
     names = lines[at].split()
     rows = []
     for line in lines[at + 1 :]:
         cells = _GAP.split(line.strip())
-        if len(cells) == len(names) and cells[0].isdigit():
-            rows.append(dict(zip(names, cells, strict=True)))
+        row = dict(zip(names, cells, strict=True)) if len(cells) == len(names) else {}
+        rows += [row] if row and row["GPU"].isdigit() else []
     return rows
 
 
@@ -289,7 +291,7 @@ def topology(text: str) -> dict[str, dict[str, dict[str, str]]]:
     tables: dict[str, dict[str, dict[str, str]]] = {}
     rows: dict[str, dict[str, str]] | None = None
     columns: list[str] = []
-    for line in _ANSI.sub("", text).splitlines():
+    for line in plain(text).splitlines():
         cells = line.split()
         if line.rstrip().endswith("TABLE:"):
             rows = tables.setdefault(line.rpartition("TABLE")[0].strip().lower().replace(" ", "_"), {})
@@ -337,7 +339,7 @@ def _walk_xgmi(value: Any, found: dict[int, Block]) -> None:
 
 def _xgmi_text(text: str) -> dict[int, Block]:
     found: dict[int, Block] = {}
-    for line in _ANSI.sub("", text).splitlines():
+    for line in plain(text).splitlines():
         if not (m := _ROW.match(line.strip())):
             continue
         gpu = found.setdefault(int(m[1]), {"bdf": m[2]})
@@ -352,7 +354,7 @@ def _xgmi_text(text: str) -> dict[int, Block]:
 def overview(text: str) -> list[dict[str, str]]:
     """Cards in the table that `amd-smi` prints without a command (ROCm 7)."""
     cards: list[dict[str, str]] = []
-    for line in _ANSI.sub("", text).splitlines():
+    for line in plain(text).splitlines():
         if m := _CARD.match(line.strip()):
             cards.append(dict(zip(_CARD_NAMES, m.groups(), strict=True)))
         elif cards and (m := _CARD_2.match(line.strip())):

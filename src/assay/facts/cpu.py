@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.facts.gaps import gap
-from assay.facts.source import source
+from assay.facts.source import source, why_missing
 from assay.model import Fact, Files, Missing, Probe, RawFact
 
 _NODE = re.compile(r"/node(\d+)/")
@@ -135,7 +134,7 @@ class CpuInfo(Struct, frozen=True, kw_only=True):
 def cpu_topology(raw: RawFact) -> Cpu | Missing:
     """Sysfs says what is there; cpuinfo only names it."""
     lists = _by_name(raw.files("lists"))
-    if missing := gap(raw, "lists", "no list of CPUs in sysfs"):
+    if missing := why_missing([raw.read("lists")], "no list of CPUs in sysfs"):
         return missing
     if "online" not in lists:
         return Missing("unparsable", "sysfs does not list the CPUs in use")
@@ -182,7 +181,7 @@ def cpu_numa(raw: RawFact) -> Numa | Missing:
     """One node per directory in sysfs, in order of their numbers."""
     cpus, memory = _by_node(raw.files("cpus")), _by_node(raw.files("memory"))
     distances = _by_node(raw.files("distances"))
-    if missing := gap(raw, "cpus", "no NUMA node in sysfs"):
+    if missing := why_missing([raw.read("cpus")], "no NUMA node in sysfs"):
         return missing
     nodes = tuple(_numa_node(i, cpus[i], memory.get(i, ""), distances.get(i, "")) for i in sorted(cpus))
     return Numa(count=len(nodes), nodes=nodes)

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from assay.facts.cpu import Numa, NumaNode, cpu_list
 from assay.facts.shapes import shaped
+from assay.facts.text import whole
 
 _AVAILABLE = re.compile(r"^[ \t]*available:\s+(\d+) nodes?\b", re.MULTILINE)
 _PER_NODE = re.compile(r"^[ \t]*node (\d+) (cpus|size|free):[ \t]*(.*)$", re.MULTILINE)
@@ -92,16 +93,16 @@ def _lscpu(pairs: Iterable[tuple[str, str]]) -> Lscpu:
     first = {key: values[0] for key, values in fields.items()}
     return Lscpu(
         architecture=first.get("Architecture"),
-        cpus=_number(first.get("CPU(s)")),
+        cpus=whole(first.get("CPU(s)")),
         vendor=first.get("Vendor ID"),
         models=tuple(m for m in fields.get("Model name", ()) if m != "-"),
-        sockets=_number(first.get("Socket(s)")),
+        sockets=whole(first.get("Socket(s)")),
         cores_per_socket=tuple(map(int, filter(str.isdigit, fields.get("Core(s) per socket", ())))),
-        threads_per_core=_number(first.get("Thread(s) per core")),
+        threads_per_core=whole(first.get("Thread(s) per core")),
         max_mhz=_distinct(fields.get("CPU max MHz", ())),
         min_mhz=_distinct(fields.get("CPU min MHz", ())),
         hypervisor=first.get("Hypervisor vendor"),
-        numa_nodes=_number(first.get("NUMA node(s)")),
+        numa_nodes=whole(first.get("NUMA node(s)")),
         numa={int(found[1]): value for key, value in first.items() if (found := _NUMA_CPUS.match(key))},
         vulnerabilities={
             key.removeprefix("Vulnerability "): value
@@ -110,10 +111,6 @@ def _lscpu(pairs: Iterable[tuple[str, str]]) -> Lscpu:
         },
         fields={key: tuple(values) for key, values in fields.items()},
     )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 def _distinct(values: Iterable[str]) -> tuple[float, ...]:

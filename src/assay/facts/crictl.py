@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec import Struct
+
+from assay.facts.text import json_object
 
 _COLUMN = re.compile(r"\S+(?: \S+)*")
 _PAIR = re.compile(r"^([A-Za-z]+): +(\S+)\s*$", re.MULTILINE)
@@ -30,10 +31,7 @@ class CriInfo(Struct, frozen=True):
 
 def cri_info(text: str) -> CriInfo:
     """`crictl info`, JSON; the configuration is left out by some versions."""
-    try:
-        info = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as e:
-        raise ValueError(f"not the JSON of crictl info: {e}") from e
+    info = json_object(text, "crictl info")
     conditions = {c.get("type"): c for c in (info.get("status") or {}).get("conditions") or ()}
     config = info.get("config") or {}
     if not conditions and not config:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from assay.facts.dcgm_health import health_check, tree
 from assay.facts.source import source
+from assay.facts.text import tried
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
 _COUNT = re.compile(r"^(\d+) (GPU|NvSwitch|CPU|CPU Core|ConnectX)(?:s|es)? found", re.MULTILINE)
@@ -76,7 +77,7 @@ class DcgmHealth(Fact, frozen=True):
 def dcgm_version(raw: RawFact) -> DcgmVersion | Missing:
     """The client's own version; the host engine's only where its unit runs."""
     texts = [t for t in (raw.out("build"), raw.out("version")) if t.strip()]
-    found = [_or_none(version, text) for text in texts]
+    found = [tried(version, text) for text in texts]
     best = next((v for v in found if v), None)
     return best or Missing("failed", _first_line(raw, "version") or "dcgmi gave no version")
 
@@ -84,22 +85,13 @@ def dcgm_version(raw: RawFact) -> DcgmVersion | Missing:
 @source(Probe("dcgm.discovery", (Exec("list", ("dcgmi", "discovery", "-l"), timeout_s=10.0, each=RUNNING),)))
 def dcgm_discovery(raw: RawFact) -> DcgmDiscovery | Missing:
     """Its exit code is ignored: it may be 223 with a complete list."""
-    return _or_none(discovery, raw.out("list")) or Missing("failed", _first_line(raw, "list") or "it printed nothing")
+    return tried(discovery, raw.out("list")) or Missing("failed", _first_line(raw, "list") or "it printed nothing")
 
 
 @source(Probe("dcgm.health", (Exec("watches", ("dcgmi", "health", "-g", "0", "-f"), timeout_s=10.0, each=RUNNING),)))
 def dcgm_health(raw: RawFact) -> DcgmHealth | Missing:
     """The watch configuration as fetched; nothing is set and nothing is checked."""
-    return _or_none(health, raw.out("watches")) or Missing(
-        "failed", _first_line(raw, "watches") or "it printed nothing"
-    )
-
-
-def _or_none(parser: Callable[[str], Any], text: str) -> Any:
-    try:
-        return parser(text)
-    except ValueError:
-        return None
+    return tried(health, raw.out("watches")) or Missing("failed", _first_line(raw, "watches") or "it printed nothing")
 
 
 def _first_line(raw: RawFact, key: str) -> str:

@@ -9,16 +9,18 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from assay.facts.text import plain
+
 Status = Literal["fail", "warn", "skip", "pass", "unknown"]
 WORST_FIRST: tuple[Status, ...] = ("fail", "warn", "unknown", "skip", "pass")
 _WORDS: dict[str, Status] = {"fail": "fail", "warn": "warn", "skip": "skip", "pass": "pass"}
 _ROOTS = ("DCGM GPU Diagnostic", "DCGM Diagnostic")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CATEGORY = re.compile(r"^[|+]-{3,}\s+(\w[\w ]*?)\s+-{2,}\+-+[|+]$")
 _ENTITY = re.compile(r"^(?:GPU|CPU|NIC|ConnectX|Entity)\s*:?\s*(\d+)\s*:\s*(\w+)", re.IGNORECASE)
 _SHARED = re.compile(r"^(\w+) - GPUs?:\s*(\d[\d, ]*)$")
 _WARNING = re.compile(r"^Warning(?:s)?(?::\s*(?:GPU|CPU)\s*(\d+))?$", re.IGNORECASE)
 _INFO = re.compile(r"^Info(?::\s*(?:GPU|CPU)\s*(\d+))?$", re.IGNORECASE)
+_NAMED = re.compile(r"GPU (\d+)\b")
 _IDS = re.compile(r"[0-9a-fA-F]{4}\b")
 _METADATA = {"DCGM Version": "dcgm", "Driver Version Detected": "driver", "GPU Device IDs Detected": "ids"}
 
@@ -211,7 +213,7 @@ def _device_ids(text: Any) -> tuple[str, ...]:
 def diag_text(text: str) -> Diag:
     """The box that `dcgmi diag` draws. Long cells are wrapped inside words: they are joined without a blank."""
     table = _Table()
-    for line in _ANSI.sub("", text).splitlines():
+    for line in plain(text).splitlines():
         table.read(line.rstrip())
     if not table.begun or not (table.tests or table.metadata):
         raise ValueError("no table of dcgmi diag in it")
@@ -240,7 +242,8 @@ class _Rows:
         results = self.results or [DiagResult(status=status_of(self.word), word=self.word)]
         own = {r.entity for r in results}
         notes = [
-            (warning, entity if entity in own else results[0].entity, text) for warning, entity, text in self.notes
+            (warning, entity if entity in own else results[0].entity, text)
+            for warning, entity, text in ((w, _about(t) if e is None else e, t) for w, e, t in self.notes)
         ]
         return DiagTest(
             category=self.category,
@@ -249,6 +252,12 @@ class _Rows:
             summary=status_of(self.word),
             results=tuple(_with_notes(r, [(w, t) for w, e, t in notes if e == r.entity]) for r in results),
         )
+
+
+def _about(text: str) -> int | None:
+    """The GPU that a note without one in its heading starts with."""
+    found = _NAMED.match(text)
+    return int(found[1]) if found else None
 
 
 def _with_notes(result: DiagResult, notes: list[tuple[bool, str]]) -> DiagResult:
@@ -280,13 +289,13 @@ class _Table:
         elif line.startswith("+-"):
             self.closed = bool(self.tests) and not line.strip("+-")
         elif line.startswith("|") and line.count("|") >= 3:
-            left, right = (cell.strip() for cell in line.strip("|").split("|", 1))
+            left, right = line.strip("|").split("|", 1)
             self.closed = False
-            self.row(left, right)
+            self.row(left.strip(), right.removeprefix(" ").rstrip())
 
     def row(self, left: str, right: str) -> None:
         """A metadata value, a test, a note of the last test, or the continuation of the line above."""
-        if left == "Diagnostic" and right == "Result":
+        if left == "Diagnostic" and right.strip() == "Result":
             self.begun = True
             return
         if self.category == "Metadata" or left in _METADATA:

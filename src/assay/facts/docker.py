@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from assay.facts.source import source
+from assay.facts.text import json_object, whole
 from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, ReadState, Stat
 
 _CLIENT = re.compile(r"^(?:Docker|podman) version (\S+?)(?:, build (\S+))?$", re.MULTILINE)
@@ -120,17 +119,14 @@ def _config(text: str) -> tuple[dict[str, Any] | None, str]:
     if not text.strip():
         return None, ""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any]), ""
-    except msgspec.DecodeError as e:
+        return json_object(text, "daemon.json"), ""
+    except ValueError as e:
         return None, str(e)
 
 
 def docker_info_json(text: str) -> DockerEngine:
     """`docker info --format '{{json .}}'`, also the shapes it takes when the engine does not answer."""
-    try:
-        info = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as e:
-        raise ValueError(f"not the JSON of docker info: {e}") from e
+    info = json_object(text, "docker info")
     if not {"ServerVersion", "ServerErrors", "Runtimes", "ClientInfo", "host"} & set(info):
         raise ValueError("not the JSON of docker info: none of its keys")
     security, odd = _security(info.get("SecurityOptions"))
@@ -217,15 +213,11 @@ def docker_info_text(text: str) -> DockerEngine:
         operating_system=values.get("operating system"),
         kernel_version=values.get("kernel version"),
         architecture=values.get("architecture"),
-        cpus=_whole(values.get("cpus")),
-        containers_running=_whole(values.get("running")),
+        cpus=whole(values.get("cpus")),
+        containers_running=whole(values.get("running")),
         warnings=tuple(line[9:].strip() for line in text.splitlines() if line.startswith("WARNING: ")),
         server_errors=tuple(line[7:].strip() for line in text.splitlines() if line.startswith("ERROR: ")),
     )
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 def _indented(text: str) -> tuple[dict[str, str], dict[str, list[str]]]:
@@ -299,10 +291,7 @@ def docker_version(text: str) -> dict[str, Any]:
 
 
 def _version_json(text: str) -> dict[str, Any]:
-    try:
-        both = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as e:
-        raise ValueError(f"not the JSON of docker version: {e}") from e
+    both = json_object(text, "docker version")
     found: dict[str, Any] = {}
     for side in ("Client", "Server"):
         if known := both.get(side):

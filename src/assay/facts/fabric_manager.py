@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.source import source
+from assay.facts.systemd import UnitState, unit_state
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
 _VERSION = re.compile(r"Fabric Manager version is\s*:?\s*(\d[\w.]*)")
@@ -25,14 +26,6 @@ _ENGINE_LINE = re.compile(r"(?:^|\s)(?:ERROR|CRITICAL|FATAL)\s+\[[\d:]+\]\s+(?:\
 _ENGINE = re.compile(r"returned (Object is in an undefined state|[A-Z][^\n.]*?error[^\n.]*)", re.IGNORECASE)
 _KEPT = 8
 _COMM = "nv-fabricmanager"[:15]  # the kernel cuts names of processes
-
-
-class Unit(Struct, frozen=True, kw_only=True):
-    """A systemd unit as `systemctl show` prints it."""
-
-    load: str = ""
-    active: str = ""
-    sub: str = ""
 
 
 class SwitchError(Struct, frozen=True, kw_only=True):
@@ -66,7 +59,7 @@ class FabricManager(Fact, frozen=True):
     """`log` covers the end of fabricmanager.log, None = not readable. `process` = it runs, maybe in a container."""
 
     version: str = ""
-    unit: Unit | None = None
+    unit: UnitState | None = None
     process: bool = False
     log: FabricLog | None = None
 
@@ -91,7 +84,7 @@ class FabricManager(Fact, frozen=True):
 def fabric_manager(raw: RawFact) -> FabricManager | Missing:
     """Fabric Manager where it is installed; absent where there is neither the program nor its unit."""
     m = _VERSION.search(raw.out("version"))
-    unit = systemd_unit(raw.out("unit"))
+    unit = unit_state(raw.out("unit"))
     process = bool(raw.out("process").strip())
     if m is None and not process and (unit is None or unit.load == "not-found"):
         if any(raw.read(key).state == "timed-out" for key in ("version", "unit")):
@@ -107,14 +100,6 @@ def version(text: str) -> str:
     if m is None:
         raise ValueError("no version of Fabric Manager")
     return m[1]
-
-
-def systemd_unit(text: str) -> Unit | None:
-    """LoadState, ActiveState and SubState of `systemctl show`; None when systemd did not answer."""
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    if "ActiveState" not in values:
-        return None
-    return Unit(load=values.get("LoadState", ""), active=values["ActiveState"], sub=values.get("SubState", ""))
 
 
 def log(text: str) -> FabricLog:

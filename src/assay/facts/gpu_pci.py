@@ -6,12 +6,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from assay.facts.pci_address import DEAD_WIDTH
 from assay.facts.source import source
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact
 
 _DEVICES = "/sys/bus/pci/devices/*/"
-_DEAD_WIDTH = 63
-"""Link width of a device whose configuration space reads as all ones."""
 
 
 class PciGpu(Struct, frozen=True, kw_only=True):
@@ -67,7 +66,7 @@ def gpu_pci(raw: RawFact) -> GpuPciDevices | Missing:
         if maker is None or pci in virtual:
             continue
         width = widths.get(pci)
-        gone = int(width) == _DEAD_WIDTH if width and width.isdecimal() else None
+        gone = int(width) == DEAD_WIDTH if width and width.isdecimal() else None
         driver = drivers.get(pci, "").rpartition("/")[2] or None
         gpus.append(PciGpu(pci=pci, vendor=maker, device=devices.get(pci, ""), driver=driver, gone=gone))
     return GpuPciDevices(gpus=tuple(gpus), nvswitches=_nvswitches(vendors, classes))

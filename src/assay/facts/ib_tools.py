@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.infiniband import RdmaDevice, RdmaDevices, RdmaGid, RdmaPort, rate_of, word_of
+from assay.facts.text import integer, pairs
 
 _CA = re.compile(r"^[ \t]*CA:? '([^']+)'", re.MULTILINE)
 _PANIC = re.compile(r"^[ \t]*ibpanic: \[\d+\] (\S[^\n]*)", re.MULTILINE)
@@ -90,21 +91,9 @@ def _blocks(text: str, head: re.Pattern[str]) -> list[tuple[re.Match[str], str]]
     return [(m, text[m.end() : end]) for m, end in zip(found, ends, strict=True)]
 
 
-def _pairs(text: str) -> dict[str, str]:
-    """Lower-case key -> value of "key: value" lines; the first of a key counts."""
-    pairs: dict[str, str] = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            pairs.setdefault(key.strip().lower(), value.strip())
-    return pairs
-
-
-def _number(text: str) -> int | None:
-    try:
-        return int(text, 0)
-    except ValueError:
-        return None
+def _lower(text: str) -> dict[str, str]:
+    """The "key: value" lines with keys in lower case."""
+    return {key.lower(): value for key, value in pairs(text).items()}
 
 
 def ibstat(text: str) -> IbStat:
@@ -118,13 +107,13 @@ def ibstat(text: str) -> IbStat:
 
 def _ibstat_ca(name: str, body: str) -> RdmaDevice:
     ports = _blocks(body, _IBSTAT_PORT)
-    head = _pairs(body[: ports[0][0].start()] if ports else body)
+    head = _lower(body[: ports[0][0].start()] if ports else body)
     return RdmaDevice(
         name=name,
         hca_type=head.get("ca type", ""),
         fw_ver=head.get("firmware version", ""),
         node_guid=head.get("node guid", ""),
-        ports=tuple(_ibstat_port(int(m[1]), _pairs(part)) for m, part in ports),
+        ports=tuple(_ibstat_port(int(m[1]), _lower(part)) for m, part in ports),
     )
 
 
@@ -136,8 +125,8 @@ def _ibstat_port(number: int, pairs: dict[str, str]) -> RdmaPort:
         phys_state=pairs.get("physical state", ""),
         rate_gbps=float(rate[0]) if rate and rate[0].replace(".", "", 1).isdigit() else None,
         link_layer=pairs.get("link layer", ""),
-        lid=_number(pairs.get("base lid", "")),
-        sm_lid=_number(pairs.get("sm lid", "")),
+        lid=integer(pairs.get("base lid", "")),
+        sm_lid=integer(pairs.get("sm lid", "")),
     )
 
 
@@ -148,7 +137,7 @@ def ibstatus(text: str) -> RdmaDevices:
         raise ValueError("no port status in it: not the output of ibstatus")
     ports: dict[str, list[RdmaPort]] = {}
     for m, body in blocks:
-        ports.setdefault(m[1], []).append(_ibstatus_port(int(m[2]), _pairs(body)))
+        ports.setdefault(m[1], []).append(_ibstatus_port(int(m[2]), _lower(body)))
     return RdmaDevices(devices=tuple(RdmaDevice(name=n, ports=tuple(p)) for n, p in ports.items()))
 
 
@@ -162,8 +151,8 @@ def _ibstatus_port(number: int, pairs: dict[str, str]) -> RdmaPort:
         rate_gbps=gbps,
         rate_words=words,
         link_layer=pairs.get("link_layer", ""),
-        lid=_number(pairs.get("base lid", "")),
-        sm_lid=_number(pairs.get("sm lid", "")),
+        lid=integer(pairs.get("base lid", "")),
+        sm_lid=integer(pairs.get("sm lid", "")),
         gids=(RdmaGid(index=0, gid=gid),) if ":" in gid else (),
     )
 
@@ -203,7 +192,7 @@ def ibv_devinfo(text: str) -> tuple[VerbsDevice, ...]:
 
 def _verbs_device(name: str, body: str) -> VerbsDevice:
     ports = _blocks(body, _PORT)
-    head = _pairs(body[: ports[0][0].start()] if ports else body)
+    head = _lower(body[: ports[0][0].start()] if ports else body)
     return VerbsDevice(
         name=name,
         fw_ver=head.get("fw_ver", ""),
@@ -215,7 +204,7 @@ def _verbs_device(name: str, body: str) -> VerbsDevice:
 
 
 def _verbs_port(number: int, body: str) -> VerbsPort:
-    pairs = {k: v.partition(" (")[0] for k, v in _pairs(body).items()}
+    pairs = {k: v.partition(" (")[0] for k, v in _lower(body).items()}
     width = pairs.get("active_width", "").upper().rstrip("X")
     speed = pairs.get("active_speed", "").split()
     lanes = int(width) if width.isdigit() else None
@@ -225,10 +214,10 @@ def _verbs_port(number: int, body: str) -> VerbsPort:
         state=pairs.get("state", ""),
         phys_state=pairs.get("phys_state", ""),
         link_layer=pairs.get("link_layer", ""),
-        lid=_number(pairs.get("port_lid", "")),
-        sm_lid=_number(pairs.get("sm_lid", "")),
-        active_mtu=_number(pairs.get("active_mtu", "")),
-        max_mtu=_number(pairs.get("max_mtu", "")),
+        lid=integer(pairs.get("port_lid", "")),
+        sm_lid=integer(pairs.get("sm_lid", "")),
+        active_mtu=integer(pairs.get("active_mtu", "")),
+        max_mtu=integer(pairs.get("max_mtu", "")),
         width=lanes,
         lane_gbps=lane,
         rate_gbps=lanes * lane if lanes and lane else None,

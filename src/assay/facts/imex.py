@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.facts.fabric_manager import Unit, systemd_unit
 from assay.facts.source import source
+from assay.facts.systemd import UnitState, unit_state
 from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, Stat
 
 _VERSION = re.compile(r"IMEX version is\s*:?\s*(\d[\w.]*)")
@@ -36,7 +36,7 @@ class Imex(Fact, frozen=True):
 
     version: str = ""
     configured: bool | None = None
-    unit: Unit | None = None
+    unit: UnitState | None = None
     daemon: str = ""
     domain: str = ""
     nodes: tuple[ImexNode, ...] = ()
@@ -62,7 +62,7 @@ class Imex(Fact, frozen=True):
 )
 def nvidia_imex(raw: RawFact) -> Imex | Missing:
     """IMEX where it is installed; absent where there is neither the program nor its unit nor a channel."""
-    m, unit = _VERSION.search(raw.out("version")), systemd_unit(raw.out("unit"))
+    m, unit = _VERSION.search(raw.out("version")), unit_state(raw.out("unit"))
     channels = len(raw.files("channels"))
     if m is None and (unit is None or unit.load == "not-found") and not channels:
         return Missing("absent", "IMEX is not installed")

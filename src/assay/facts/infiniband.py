@@ -8,12 +8,13 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
+from assay.facts.pci_address import last_address
 from assay.facts.source import source
+from assay.facts.text import integer
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 _RATE = re.compile(r"([\d.]+)\s*Gb/sec(?:\s*\(([^)]*)\))?")
 _NUMBERED = re.compile(r"([^\d]*)(\d*)")
-_PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 class RdmaGid(Struct, frozen=True, kw_only=True):
@@ -182,11 +183,10 @@ def _located(
     device: RdmaDevice, links: Mapping[str, str], uverbs: str | None, nodes: Mapping[str, str], netdevs: tuple[str, ...]
 ) -> RdmaDevice:
     base = f"/sys/class/infiniband/{device.name}/device"
-    addresses = _PCI.findall(links.get(base, ""))
     return structs.replace(
         device,
         driver=links.get(base + "/driver", "").rsplit("/", 1)[-1],
-        pci=addresses[-1] if addresses else "",
+        pci=last_address(links.get(base, "")),
         virtual=base + "/physfn" in links,
         uverbs=uverbs,
         uverbs_access=(nodes[uverbs].split() or [""])[-1] if uverbs and uverbs in nodes else None,
@@ -232,8 +232,8 @@ def _port(number: int, files: Mapping[str, str]) -> RdmaPort:
         rate_gbps=gbps,
         rate_words=words,
         link_layer=files.get("link_layer", ""),
-        lid=_hex(files.get("lid", "")),
-        sm_lid=_hex(files.get("sm_lid", "")),
+        lid=integer(files.get("lid", "")),
+        sm_lid=integer(files.get("sm_lid", "")),
         counters=numbers,
         unreadable_counters=len(counters) - len(numbers),
         pkeys=tuple(files[p] for p in pkeys if files[p] not in ("0x0000", "0x0", "")),
@@ -248,13 +248,6 @@ def _gids(files: Mapping[str, str]) -> tuple[RdmaGid, ...]:
         for i in sorted(table)
         if table[i].strip("0:")
     )
-
-
-def _hex(text: str) -> int | None:
-    try:
-        return int(text, 0)
-    except ValueError:
-        return None
 
 
 def word_of(text: str) -> str:

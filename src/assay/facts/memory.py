@@ -6,8 +6,8 @@ import re
 
 from msgspec import Struct
 
-from assay.facts.gaps import gap
-from assay.facts.source import source
+from assay.facts.source import source, why_missing
+from assay.facts.text import whole
 from assay.model import Fact, Files, Missing, Probe, RawFact
 
 _LINE = re.compile(r"^([\w()]+):\s+(\d+)(?: kB)?$", re.MULTILINE)
@@ -122,7 +122,9 @@ def memory_info(raw: RawFact) -> Memory | Missing:
 )
 def memory_edac(raw: RawFact) -> Edac | Missing:
     """The counters of the kernel's EDAC drivers; a VM has none."""
-    if missing := gap(raw, "controllers", "no EDAC memory controller (a virtual machine, or its driver is not loaded)"):
+    if missing := why_missing(
+        [raw.read("controllers")], "no EDAC memory controller (a virtual machine, or its driver is not loaded)"
+    ):
         return missing
     units = _edac_units(raw.files("controllers") | raw.files("modules"))
     controllers = tuple(_controller(mc, values) for (mc, unit), values in units.items() if not unit)
@@ -146,9 +148,9 @@ def _controller(number: int, values: dict[str, str]) -> MemoryController:
     return MemoryController(
         id=number,
         name=values.get("mc_name", ""),
-        size_mib=_count(values.get("size_mb")),
-        corrected=_count(values.get("ce_count")),
-        uncorrected=_count(values.get("ue_count")),
+        size_mib=whole(values.get("size_mb")),
+        corrected=whole(values.get("ce_count")),
+        uncorrected=whole(values.get("ue_count")),
     )
 
 
@@ -156,13 +158,9 @@ def _dimm(controller: int, unit: str, values: dict[str, str]) -> Dimm:
     return Dimm(
         controller=controller,
         label=values.get("dimm_label") or f"mc{controller}/{unit}",
-        corrected=_count(values.get("dimm_ce_count")),
-        uncorrected=_count(values.get("dimm_ue_count")),
+        corrected=whole(values.get("dimm_ce_count")),
+        uncorrected=whole(values.get("dimm_ue_count")),
     )
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 def _mib(kib: int | None) -> int | None:

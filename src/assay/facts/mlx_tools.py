@@ -10,9 +10,8 @@ from xml.etree import ElementTree as ET
 import msgspec
 from msgspec import Struct
 
-from assay.facts.net_tools import pairs
+from assay.facts.text import pairs, plain
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _DEVICE = re.compile(r"^[ \t]*Device #\d+:[ \t\r]*$", re.MULTILINE)
 _MST = re.compile(r"^(\S+?\(rev:[0-9a-f]+\))\s+(\S+)?\s+([0-9a-f:]+\.[0-7])\s+(.*)$", re.MULTILINE)
 _MST_SHORT = re.compile(r"^[ \t]*(/dev/mst/\S+)[ \t]+- [^\n]*\n[ \t]*domain:bus:dev\.fn=(\S+)", re.MULTILINE)
@@ -70,7 +69,7 @@ class GidRow(Struct, frozen=True, kw_only=True):
 
 def mlxfwmanager(text: str) -> tuple[NicFirmware, ...]:
     """Devices from the text form or from --query-format XML."""
-    text = _ANSI.sub("", text)
+    text = plain(text)
     if text.lstrip().startswith("<"):
         return _firmware_xml(text.lstrip())
     blocks = _DEVICE.split(text)[1:]
@@ -137,7 +136,7 @@ def _firmware_element(element: ET.Element) -> NicFirmware:
 
 def mst_status(text: str) -> tuple[MstDevice, ...]:
     """PCI devices of `mst status`, with -v or without; network names lose their "net-"."""
-    text = _ANSI.sub("", text)
+    text = plain(text)
     if "MST modules" not in text and "DEVICE_TYPE" not in text:
         raise ValueError("neither modules nor devices in it: not the output of mst status")
     verbose = tuple(_mst_device(m) for m in _MST.finditer(text))
@@ -160,7 +159,7 @@ def _mst_device(m: re.Match[str]) -> MstDevice:
 
 def mlxlink(text: str) -> dict[str, str]:
     """Title -> value of all sections, from text or JSON; the first section to name a title wins."""
-    text = _ANSI.sub("", text)
+    text = plain(text)
     if text.lstrip().startswith("{"):
         return _mlxlink_json(text)
     values = pairs(text)

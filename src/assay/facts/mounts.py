@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from assay.facts.gaps import gap
 from assay.facts.shapes import shaped
-from assay.facts.source import source
+from assay.facts.source import source, why_missing
 from assay.model import Exec, Fact, Files, Missing, Probe, RawFact
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
@@ -107,7 +106,7 @@ def _up(path: str) -> Iterator[str]:
 )
 def storage_mounts(raw: RawFact) -> Mounts | Missing:
     """Mountinfo for what is mounted; df only for local sizes, so that a dead file server hangs nothing."""
-    if missing := gap(raw, "mountinfo", "no /proc/self/mountinfo"):
+    if missing := why_missing([raw.read("mountinfo")], "no /proc/self/mountinfo"):
         return missing
     found = mountinfo(raw.out("mountinfo"))
     return Mounts(mounts=tuple(_sized(found.mounts, df(raw.out("df")))))

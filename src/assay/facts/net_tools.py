@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.facts.text import pairs
+
 _SETTINGS = re.compile(r"^Settings for (\S+):", re.MULTILINE)
 _LINK = re.compile(
     r"^[ \t]*(?:\d+(?:/\d+)?:[ \t]*|link[ \t]+)(\S+?)/(\d+):?[ \t]+(?:\S+[ \t]+)*?state[ \t]+(\S+)"
@@ -60,16 +62,6 @@ class RdmaLink(Struct, frozen=True, kw_only=True):
     state: str = ""
     phys_state: str = ""
     netdev: str = ""
-
-
-def pairs(text: str) -> dict[str, str]:
-    """Key -> value of "key: value" lines; the first of a key counts."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon and key.strip():
-            found.setdefault(key.strip(), value.strip())
-    return found
 
 
 def ethtool(text: str) -> Ethtool:

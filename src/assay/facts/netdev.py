@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from assay.facts.infiniband import natural
+from assay.facts.pci_address import last_address
 from assay.facts.source import source
+from assay.facts.text import whole
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact
 
 _NET = "/sys/class/net/*/"
-_PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _FILES = (
     "operstate", "carrier", "carrier_up_count", "carrier_down_count", "carrier_changes", "speed", "mtu", "type",
     "duplex", "flags", "bonding/mode", "bonding/slaves", "bonding_slave/mii_status", "bonding_slave/link_failure_count",
@@ -91,39 +91,33 @@ def net_devices(raw: RawFact) -> NetDevices | Missing:
 
 
 def _device(tree: Mapping[str, str], counters: Mapping[str, int]) -> NetDevice:
-    link = tree.get("device", "")
-    addresses = _PCI.findall(link)
     flags = tree.get("flags", "")
-    changes = _count(tree.get("carrier_changes"))
-    speed = _count(tree.get("speed"))
+    changes = whole(tree.get("carrier_changes"))
+    speed = whole(tree.get("speed"))
     return NetDevice(
         operstate=tree.get("operstate", ""),
         admin_up=bool(int(flags, 16) & _UP) if flags.startswith("0x") else None,
         carrier={"1": True, "0": False}.get(tree.get("carrier", "")),
-        carrier_ups=_count(tree.get("carrier_up_count", str((changes + 1) // 2) if changes is not None else "")),
-        carrier_downs=_count(tree.get("carrier_down_count", str(changes // 2) if changes is not None else "")),
+        carrier_ups=whole(tree.get("carrier_up_count", str((changes + 1) // 2) if changes is not None else "")),
+        carrier_downs=whole(tree.get("carrier_down_count", str(changes // 2) if changes is not None else "")),
         speed_mbps=speed if speed and speed < 0xFFFF_FFFF else None,
         duplex=tree.get("duplex", ""),
-        mtu=_count(tree.get("mtu")),
-        type=_count(tree.get("type")),
+        mtu=whole(tree.get("mtu")),
+        type=whole(tree.get("type")),
         physical="device" in tree,
         virtual="device/physfn" in tree,
         driver=tree.get("device/driver", "").rsplit("/", 1)[-1],
-        pci=addresses[-1] if addresses else "",
+        pci=last_address(tree.get("device", "")),
         master=tree.get("master", "").rsplit("/", 1)[-1],
         bond_mode=tree.get("bonding/mode", "").split(" ")[0],
         bond_slaves=tuple(tree.get("bonding/slaves", "").split()),
         bond_link=tree.get("bonding_slave/mii_status", ""),
-        bond_failures=_count(tree.get("bonding_slave/link_failure_count")),
+        bond_failures=whole(tree.get("bonding_slave/link_failure_count")),
         rx_packets=counters.get("rx_packets"),
         rx_errors=counters.get("rx_errors"),
         rx_frame_errors=counters.get("rx_frame_errors"),
         tx_errors=counters.get("tx_errors"),
     )
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
 
 
 def proc_net_dev(text: str) -> dict[str, dict[str, int]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.facts.nvidia import SmiFailure, SmiState
+from assay.facts.pci_address import sysfs_name
 
 _BUS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])"
 _BUS_ID = re.compile(_BUS)
@@ -39,18 +40,6 @@ _CAUSES = (
     ("segmentation fault", "crashed"),
 )
 _DENSE_CAUSES = tuple((words.replace(" ", ""), name) for words, name in _CAUSES)
-
-
-def sysfs_name(bus_id: str) -> str:
-    """A PCI address as sysfs writes it: lower case, domain of at least four digits."""
-    domain, _, rest = bus_id.strip().lower().partition(":")
-    return f"{domain.lstrip('0').rjust(4, '0')}:{rest}" if rest else ""
-
-
-def smi_name(bus_id: str) -> str:
-    """A PCI address with the eight-digit domain of nvidia-smi, in lower case."""
-    domain, _, rest = bus_id.strip().lower().partition(":")
-    return f"{domain.rjust(8, '0')}:{rest}" if rest else ""
 
 
 def smi_failure(text: str) -> SmiFailure | None:

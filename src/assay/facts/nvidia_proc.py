@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.facts.nvidia import NvidiaDevices, NvidiaDriver, NvidiaProcGpu
-from assay.facts.nvidia_errors import sysfs_name
+from assay.facts.pci_address import sysfs_name
 from assay.facts.source import source, why_missing
 from assay.facts.stat import path_states
+from assay.facts.text import pairs
 from assay.model import Files, Missing, Probe, RawFact, Stat
 
 _VERSION = re.compile(
@@ -37,8 +38,8 @@ _MINOR = re.compile(r"^/dev/nvidia\d+$")
 def nvidia_driver(raw: RawFact) -> NvidiaDriver | Missing:
     """The loaded module; absent when no NVIDIA kernel module is loaded, whatever modprobe.d says."""
     if "NVRM" not in raw.out("version"):
-        gap = why_missing((raw.read("version"),))
-        return gap if gap and gap.kind != "absent" else Missing("absent", "the NVIDIA kernel module is not loaded")
+        unloaded = "the NVIDIA kernel module is not loaded"
+        return why_missing([raw.read("version")], unloaded) or Missing("absent", unloaded)
     driver = parse_version(raw.out("version"))
     texts = raw.files("modprobe")
     options = {name: value for path in sorted(texts) for name, value in modprobe_options(texts[path]).items()}
@@ -93,8 +94,7 @@ def nvidia_devices(raw: RawFact) -> NvidiaDevices | Missing:
     states = path_states(raw.files("nodes") | raw.files("caps"))
     gpus = tuple(proc_gpu(path.split("/")[-2], text) for path, text in sorted(raw.files("gpus").items()))
     if not states and not gpus:
-        gap = why_missing(raw.reads)
-        return gap if gap and gap.kind != "absent" else Missing("absent", "no NVIDIA device files")
+        return why_missing(raw.reads, "no NVIDIA device files") or Missing("absent", "no NVIDIA device files")
     nodes = {state.path: state.access for state in states if _MINOR.match(state.path)}
     others = tuple(state.path for state in states if not _MINOR.match(state.path) and state.kind != "d")
     return NvidiaDevices(nodes=nodes, others=others, gpus=gpus)
@@ -102,7 +102,7 @@ def nvidia_devices(raw: RawFact) -> NvidiaDevices | Missing:
 
 def proc_gpu(bus_id: str, text: str) -> NvidiaProcGpu:
     """One /proc/driver/nvidia/gpus/*/information; question marks stand for what the GPU has not told yet."""
-    known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    known = pairs(text)
     minor = known.get("Device Minor", "")
     return NvidiaProcGpu(
         pci=sysfs_name(known.get("Bus Location") or bus_id),

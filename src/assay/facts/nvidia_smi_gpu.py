@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from assay.facts.nvidia import EccCounts, Fabric, GpuProcess, MigDevice, NvidiaGpu, RemappedRows
-from assay.facts.nvidia_errors import smi_name, sysfs_name
 from assay.facts.nvidia_smi_tree import Tree, at, flag, many, number, own, said, whole
+from assay.facts.pci_address import smi_name, sysfs_name
 
 
 def gpu_of(tree: Tree) -> NvidiaGpu:

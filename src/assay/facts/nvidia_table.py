@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.nvidia import GpuProcess, MigDevice, SmiFailure
-from assay.facts.nvidia_errors import smi_failure, smi_name, sysfs_name
+from assay.facts.nvidia_errors import smi_failure
+from assay.facts.pci_address import smi_name, sysfs_name
 
 _DRIVER = re.compile(r"(?:Driver Version|KMD Version): *(\d[\d.]*)")
 _SMI = re.compile(r"NVIDIA-SMI +(\d[\d.]*)")

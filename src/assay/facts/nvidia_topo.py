@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from assay.facts.source import source
+from assay.facts.text import plain
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _DEVICE = re.compile(r"^[A-Za-z][A-Za-z0-9_.:-]*\d[\w.]*$")
 _GPU = re.compile(r"^GPU\d+$")
 _CODE = re.compile(r"^(?:X|SYS|SOC|NODE|PHB|PXB|PIX|NV\d+|C2C|N/A)$")
@@ -47,7 +47,7 @@ def nvidia_topo(raw: RawFact) -> NvidiaTopology | Missing:
 
 def _header(lines: list[str]) -> tuple[int, list[str]] | None:
     for at, line in enumerate(lines):
-        heading = _TAIL.split(_ANSI.sub("", line))[0].split()
+        heading = _TAIL.split(plain(line))[0].split()
         if heading and heading[0].startswith("GPU") and all(map(_DEVICE.match, heading)):
             return at, heading
     return None
@@ -55,7 +55,7 @@ def _header(lines: list[str]) -> tuple[int, list[str]] | None:
 
 def topology(text: str) -> NvidiaTopology:
     """Rows by device name; cells are separated by tabs or any number of blanks, affinity cells may be empty."""
-    lines = [_ANSI.sub("", line) for line in text.splitlines()]
+    lines = [plain(line) for line in text.splitlines()]
     found = _header(lines)
     if found is None:
         raise ValueError("no header row of nvidia-smi topo -m")
@@ -95,7 +95,7 @@ def _affinity(line: str, tail: list[str], cells: list[str]) -> list[tuple[str, s
 
 def peer_access(text: str) -> dict[str, dict[str, str]]:
     """Row -> column -> OK, NS, CNS, GNS, TNS, DR, U or X, as `topo -p2p` prints it for one capability."""
-    lines = [_ANSI.sub("", line).split() for line in text.splitlines()]
+    lines = [plain(line).split() for line in text.splitlines()]
     devices = next((cells for cells in lines if cells and all(map(_GPU.match, cells))), [])
     rows = [cells for cells in lines if devices and len(cells) == len(devices) + 1 and cells[0] in devices]
     if not rows or not all(_PEER.match(code) for _, *codes in rows for code in codes):

@@ -9,10 +9,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.facts.gaps import gap
 from assay.facts.shapes import shaped
 from assay.facts.smart import whole
-from assay.facts.source import source
+from assay.facts.source import source, why_missing
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact
 
 _CONTROLLER = re.compile(r"^/sys/class/nvme/(nvme\d+)/")
@@ -113,7 +112,7 @@ class BlockDevices(Fact, frozen=True):
 )
 def storage_nvme(raw: RawFact) -> NvmeDrives | Missing:
     """Controllers of /sys/class/nvme; a namespace belongs to the controller of the same number."""
-    if missing := gap(raw, "controllers", "no NVMe drive"):
+    if missing := why_missing([raw.read("controllers")], "no NVMe drive"):
         return missing
     values: dict[str, dict[str, str]] = {}
     for path, text in raw.files("controllers").items():
@@ -159,7 +158,7 @@ def _drive(name: str, values: dict[str, str], sizes: dict[str, float]) -> NvmeDr
 )
 def storage_nvme_temperature(raw: RawFact) -> NvmeTemperatures | Missing:
     """A probe of its own: reading hwmon asks the drive, and a dead drive may not answer."""
-    if missing := gap(raw, "hwmon", "no NVMe drive with a temperature"):
+    if missing := why_missing([raw.read("hwmon")], "no NVMe drive with a temperature"):
         return missing
     values: dict[str, dict[str, float]] = {}
     for path, text in raw.files("hwmon").items():

@@ -10,17 +10,15 @@ from typing import Literal
 from msgspec import Struct, field
 
 from assay.facts.lspci import set_bits
+from assay.facts.pci_address import ADDRESS, DEAD_WIDTH
 from assay.facts.source import source
 from assay.model import Exec, Fact, Files, Links, Missing, Probe, RawFact, Read
 
 _DEVICES = "/sys/bus/pci/devices/"
-_BDF = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _SPEED = re.compile(r"([\d.]+) GT/s")
 _KEPT = ("01", "02", "03", "0604", "0680", "0801", "0b40", "12")
 _AER_DRIVERS = ("nvidia", "amdgpu", "nvme", "mlx5_core", "bnxt_en", "ionic", "efa", "ena", "ice", "pcieport")
 _LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node")
-_DEAD_WIDTH = 63
-"""Width of a link whose configuration space reads as all ones."""
 
 AcsState = Literal["read", "denied", "absent", "failed"]
 
@@ -142,16 +140,16 @@ def _device(  # noqa: PLR0913, PLR0917 - one place where the pieces of a device 
         device=device,
         kind=kind,
         driver=ids.get("DRIVER", ""),
-        parents=tuple(a for a in reversed(_BDF.findall(link)) if a != address),
+        parents=tuple(a for a in reversed(ADDRESS.findall(link)) if a != address),
         numa_node=_numa(files.get(base + "numa_node", "")),
         speed_gts=_gts(files.get(base + "current_link_speed", "")),
-        width=None if width == _DEAD_WIDTH else width,
+        width=None if width == DEAD_WIDTH else width,
         max_speed_gts=_gts(files.get(base + "max_link_speed", "")),
-        max_width=None if most == _DEAD_WIDTH else most,
+        max_width=None if most == DEAD_WIDTH else most,
         acs=acs.get(address),
         aer=aer.get(address, {}),
         virtual=base + "physfn" in virtual,
-        gone=width == _DEAD_WIDTH,
+        gone=width == DEAD_WIDTH,
     )
 
 
@@ -202,7 +200,7 @@ def acs_of(text: str) -> dict[str, tuple[str, ...]]:
     while at >= 0:
         end = text.find("\n", at)
         head = text.rfind("\n\n", 0, at)
-        address = _BDF.match(text, head + 2 if head >= 0 else 0)
+        address = ADDRESS.match(text, head + 2 if head >= 0 else 0)
         if address:
             found[address[0]] = set_bits(text[at + 7 : end if end >= 0 else len(text)])
         at = text.find("ACSCtl:", at + 7)

@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.source import source
+from assay.facts.text import plain
 from assay.model import Exec, Fact, Files, Missing, Probe, RawFact
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\[(?:\d{1,2})?m")
+_BARE = re.compile(r"\[(?:\d{1,2})?m")  # what is left of a colour where somebody lost its escape
 _NUMBER = re.compile(r"\s*(\d+)")
 _VERSION = re.compile(r"^\s*(\d+(?:\.\d+)+)")
 _STATES = (
@@ -92,7 +93,7 @@ def agents(text: str) -> tuple[RocmAgent, ...]:
     """Agents in order. A new one starts at a `Name:` key indented by two blanks, with or without its frame."""
     blocks: list[dict[str, str]] = []
     pool = ""
-    for line in _ANSI.sub("", text).splitlines():
+    for line in _BARE.sub("", plain(text)).splitlines():
         key, colon, value = line.strip().partition(":")
         if not colon:
             continue

@@ -53,14 +53,14 @@ def sources() -> dict[str, Source]:
     return dict(sorted(_REGISTRY.items()))
 
 
-def why_missing(reads: Iterable[Read]) -> Missing | None:
-    """The gravest reason why no read succeeded, or None when one did."""
+def why_missing(reads: Iterable[Read], absent: str = "") -> Missing | None:
+    """The gravest reason why no read succeeded, or None when one did; `absent` = what "not found" means here."""
     states = {read.state: read for read in reads}
     if "ok" in states:
         return None
     for state, kind in _KIND_OF_STATE.items():
         if read := states.get(state):
-            return Missing(kind, _reason(read))
+            return Missing(kind, absent if absent and kind == "absent" else _reason(read))
     return Missing("not-asked", "the probe has no answer")
 
 

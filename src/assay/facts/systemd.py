@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.facts.source import source
+from assay.facts.text import settings
 from assay.model import Exec, Fact, Links, Missing, Probe, RawFact
 
 _MARK = re.compile(r"\s*(?:[\u25cf\u25cb\u00d7\u21bb*x]\s+)?")  # a bullet, or what stands for it in a C locale
@@ -52,6 +53,14 @@ class UnitStatus(Struct, frozen=True):
     main_pid: int | None = None
     command: str | None = None
     log: tuple[str, ...] = ()
+
+
+class UnitState(Struct, frozen=True, kw_only=True):
+    """One unit as `systemctl show` prints it."""
+
+    load: str = ""
+    active: str = ""
+    sub: str = ""
 
 
 class SystemdUnits(Fact, frozen=True):
@@ -131,10 +140,18 @@ def unit_files(text: str) -> dict[str, str]:
 
 def unit_properties(text: str) -> dict[str, str]:
     """`systemctl show UNIT`: KEY=value; only the first unit's where several were asked for."""
-    values = dict(line.split("=", 1) for line in text.split("\n\n", 1)[0].splitlines() if "=" in line)
+    values = settings(text.split("\n\n", 1)[0])
     if not values:
         raise ValueError("no property in it")
     return values
+
+
+def unit_state(text: str) -> UnitState | None:
+    """LoadState, ActiveState and SubState of `systemctl show`; None when systemd did not answer."""
+    values = settings(text)
+    if "ActiveState" not in values:
+        return None
+    return UnitState(load=values.get("LoadState", ""), active=values["ActiveState"], sub=values.get("SubState", ""))
 
 
 def unit_status(text: str) -> UnitStatus:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.source import source
+from assay.facts.text import pairs, settings, tried
 from assay.model import Clock, Exec, Fact, Files, Missing, Probe, RawFact, Stat
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -130,7 +131,7 @@ def time_sync(raw: RawFact) -> TimeSync | Missing:
     candidates = (
         (chrony if chrony and not chrony.error else None, "chronyd"),
         (peer, "ntpd"),
-        (_or_none(timesync_status, raw.out("timesyncd")), "systemd-timesyncd"),
+        (tried(timesync_status, raw.out("timesyncd")), "systemd-timesyncd"),
         (Tracking(synchronised=kernel) if kernel is not None else None, "kernel"),
     )
     daemon, by = next(((d, name) for d, name in candidates if d), (None, ""))
@@ -152,19 +153,12 @@ def time_sync(raw: RawFact) -> TimeSync | Missing:
     )
 
 
-def _or_none(parser: Callable[[str], Any], text: str) -> Any:
-    try:
-        return parser(text)
-    except ValueError:
-        return None
-
-
 def _or_error(parser: Callable[[str], Tracking], text: str) -> Tracking | None:
-    return _or_none(parser, text) if text.strip() else None
+    return tried(parser, text) if text.strip() else None
 
 
 def _ntp_reference(text: str) -> Tracking | None:
-    peers = _or_none(ntpq_peers, text) or []
+    peers = tried(ntpq_peers, text) or []
     if not peers:
         return None
     chosen = next((p for p in peers if p.tally in "*o"), None)
@@ -172,12 +166,6 @@ def _ntp_reference(text: str) -> Tracking | None:
         return Tracking(synchronised=False)
     offset = None if chosen.offset_s is None else -chosen.offset_s
     return Tracking(synchronised=True, offset_s=offset, stratum=chosen.stratum + 1, reference=chosen.remote)
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """Lines "Key : value", split at the first colon that ends a word."""
-    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return {key.strip(): value.strip() for key, value in pairs}
 
 
 def _first_number(text: str | None) -> float | None:
@@ -196,7 +184,7 @@ def seconds(text: str | None) -> float | None:
 
 def chronyc_tracking(text: str) -> Tracking:
     """`chronyc tracking`: the sign of "System time" is a word, and an unsynchronised clock shows offset 0."""
-    values = _pairs(text)
+    values = pairs(text)
     if "Reference ID" not in values and "Stratum" not in values:
         if text.strip()[:3].isdigit() or "Cannot talk to daemon" in text:
             return Tracking(error=text.strip().splitlines()[0])
@@ -231,7 +219,7 @@ def _ppm(text: str | None) -> float | None:
 
 def timesync_status(text: str) -> Tracking:
     """`timedatectl timesync-status` of systemd-timesyncd."""
-    values = _pairs(text)
+    values = pairs(text)
     if "Server" not in values or "Poll interval" not in values:
         raise ValueError("not an answer of timedatectl timesync-status")
     stratum, leap = _first_number(values.get("Stratum")), values.get("Leap")
@@ -253,7 +241,7 @@ def timesync_status(text: str) -> Tracking:
 def timedatectl(text: str) -> Timedatectl:
     """`timedatectl` or `timedatectl status` of any systemd; the wording changed at 219, 235 and 239."""
     body, _, warning = text.strip("\n").partition("\n\n")
-    values = _pairs(body)
+    values = pairs(body)
     if "Time zone" not in values and "Timezone" not in values:
         raise ValueError("not an answer of timedatectl")
     tz = values.get("Time zone") or values.get("Timezone") or ""
@@ -272,7 +260,7 @@ def _yes(values: dict[str, str], *names: str) -> bool | None:
 
 def timedatectl_show(text: str) -> dict[str, str]:
     """`timedatectl show` or `show-timesync`: KEY=value as printed; its times are formatted dates, not numbers."""
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    values = settings(text)
     if not values.keys() & {"NTPSynchronized", "Timezone", "NTP", "ServerName", "LinkNTPServers"}:
         raise ValueError("not an answer of timedatectl show")
     return values
