@@ -131,7 +131,7 @@ class ModuleView(dict[str, Any]):
         count, mib = len(module.used_by), round(module.size / 1048576)
         facts = {"size": module.size, "used_by_count": count, "size_mib": mib, "mib": mib}
         facts |= dict.fromkeys(("refcount", "references", "refs", "used"), module.references)
-        facts |= dict.fromkeys(("used_by", "users", "holders"), list(module.used_by))
+        facts |= {key: list(module.used_by) for key in ("used_by", "users", "holders")}
         return facts.get(name.removeprefix(base + "_"), False)
 
 

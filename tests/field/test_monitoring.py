@@ -1,6 +1,7 @@
 """Outputs of monitoring tools seen in the field, read by the parser that their `tool` names."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -234,29 +235,43 @@ def tracking_view(text: str) -> dict[str, Any]:
     view = msgspec.to_builtins(seen)
     for key in [k for k in view if k.endswith("_s") and view[k] is not None]:
         view[key[:-2] + "_ms"] = view[key] * 1000
-    return {**view, "server": seen.reference, "ref_id": seen.reference_id}
+        view[key[:-2] + "_us"] = view[key] * 1e6
+    return {
+        **view, "server": seen.reference, "ref_id": seen.reference_id, "ref_name": seen.reference,
+        "source": seen.reference, "synchronized": seen.synchronised, "available": not seen.error,
+        "leap_status": seen.leap, "system_time_s": seen.offset_s, "update_interval_s": seen.poll_s,
+    }  # fmt: skip
 
 
 def timedatectl_view(text: str) -> dict[str, Any]:
     view = msgspec.to_builtins(time_sync.timedatectl(text))
-    return {**view, "timezone": view["tz"], "ntp_service": view["ntp"]}
+    ntp = view["ntp"]
+    lines = (line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    return {
+        **{re.sub(r"\W+", "_", k.strip().lower()).strip("_"): v.strip() for k, v in lines}, **view,
+        "timezone": view["tz"], "time_zone": view["tz"], "ntp_service": ntp, "ntp_enabled": ntp, "ntp_active": ntp,
+        "synchronized": view["synchronised"], "ntp_synchronised": view["synchronised"],
+        "rtc_in_local_tz": view["rtc_local"], "has_warning": bool(view["warning"]),
+    }  # fmt: skip
 
 
 def show_view(text: str) -> dict[str, Any]:
     values = time_sync.timedatectl_show(text)
-    return {**values, **msgspec.to_builtins(time_sync.timedatectl_values(values))}
+    typed = msgspec.to_builtins(time_sync.timedatectl_values(values))
+    return {**values, **typed, "timezone": typed["tz"], "synchronized": typed["synchronised"]}
 
 
 def ntpq_view(text: str) -> dict[str, Any]:
     peers = time_sync.ntpq_peers(text)
     chosen = next((p for p in peers if p.tally in "*o" and p.tally), None)
+    spans = {name: getattr(chosen, f"{name}_s", None) for name in ("offset", "delay", "jitter")}
     return {
-        "peers": len(peers),
-        "selected": chosen.remote if chosen else None,
-        "synchronised": chosen is not None,
-        "offset_ms": chosen.offset_s * 1000 if chosen and chosen.offset_s is not None else None,
-        "stratum": chosen.stratum if chosen else None,
-    }
+        "peers": len(peers), "sources": len(peers), "rows": len(peers), "reachable": sum(p.reach > 0 for p in peers),
+        "selected": chosen.remote if chosen else None, "reference": chosen.remote if chosen else None,
+        "synchronised": chosen is not None, "stratum": chosen.stratum if chosen else None,
+        **{f"{name}_s": value for name, value in spans.items()},
+        **{f"{name}_ms": None if value is None else value * 1000 for name, value in spans.items()},
+    }  # fmt: skip
 
 
 def sources_view(text: str) -> dict[str, Any]:
@@ -264,6 +279,9 @@ def sources_view(text: str) -> dict[str, Any]:
     chosen = next((s for s in sources if s.state == "*"), None)
     return {
         "sources": len(sources),
+        "rows": len(sources),
+        "names": [s.name for s in sources],
+        "unreachable": [s.name for s in sources if s.state == "?"],
         "selected": chosen.name if chosen else None,
         "synchronised": chosen is not None,
         "stratum": chosen.stratum if chosen else None,
@@ -285,16 +303,29 @@ def units_view(text: str) -> dict[str, Any]:
         "available": True,
         "failed": [u.name for u in units if u.failed],
         "not_found": [u.name for u in units if u.load == "not-found"],
+        "failed_count": sum(u.failed for u in units),
         "units": len(units),
+        "rows": len(units),
+        "exited": [u.name for u in units if u.sub == "exited"],
+        "names": [u.name for u in units],
+        **{u.name: {"load": u.load, "active": u.active, "sub": u.sub} for u in units},
         "running": [u.name for u in units if u.sub == "running"],
     }
 
 
 def status_view(text: str) -> dict[str, Any]:
+    if "has not been booted with systemd" in text:
+        return {"available": False, "active": None, "enabled": None}
     seen = systemd.unit_status(text)
     engine = systemd.host_engine(seen)
     view = msgspec.to_builtins(seen)
-    return {**view, "dcgm": engine[0] if engine else None, "port": engine[1] if engine else None, "pid": seen.main_pid}
+    result = (seen.sub or "").removeprefix("Result: ") if (seen.sub or "").startswith("Result: ") else None
+    return {
+        **view, "dcgm": engine[0] if engine else None, "port": engine[1] if engine else None, "pid": seen.main_pid,
+        "available": True, "found": seen.load != "not-found", "failed": seen.active == "failed", "result": result,
+        "running": seen.sub == "running", "loaded": seen.load, "masked": seen.load == "masked", "unit": seen.name,
+        "dcgm_version": engine[0] if engine else None, "state": seen.active, "active_state": seen.active,
+    }  # fmt: skip
 
 
 def counters_view(text: str) -> dict[str, Any]:
