@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from assay.audit.describe import fleet_words, node_identity, node_words
 from assay.audit.grants import grants, refused
@@ -47,28 +48,18 @@ def judge_run(
     fold: Callable[[list[str]], str] = ",".join,
 ) -> Judgement:
     """The judgement of everything in `run` under the method in `profiles`."""
-    method = profiles.get(Method)
     known = checks()
-    chosen = selected(known, wanted, method.without)
+    chosen = selected(known, wanted, profiles.get(Method).without)
     reading = _Reading()
+    answered = frozenset(run.index.nodes())
     gaps = {a.node: a.missing for a in run.answers() if a.missing}
-    silent = {node: gap for node, gap in gaps.items() if node not in set(run.index.nodes())}
+    silent = {node: gap for node, gap in gaps.items() if node not in answered}
     nodes = _nodes(run, sources(), reading, silent)
     findings = judge(nodes, chosen, profiles, When(run.info.started), fold)
     return Judgement(
-        run=run.info.id,
-        target=run.info.target.name,
-        kind=run.info.target.kind,
-        tool=run.info.tool_version,
-        method=method.version,
-        method_date=method.date,
-        profiles={name: hashlib.sha256(profiles.text(name).encode()).hexdigest()[:16] for name in shipped_names()},
-        emulated=run.info.emulated,
-        access=run.info.target.access,
-        started=run.info.started,
-        exit_reason=run.exit_reason,
+        **_origin(run, profiles),
         nodes=len(run.info.nodes),
-        answered=len(run.index.nodes()),
+        answered=len(answered),
         identities=reading.identities,
         system=fleet_words(reading.systems),
         inventory=tuple(Part(name, words, fold(nodes)) for (name, words), nodes in reading.parts.items()),
@@ -78,10 +69,28 @@ def judge_run(
         unproven=unproven(findings, frozenset(c.id for c in chosen if c.required), gaps),
         not_looked_at=tuple(_not_looked_at(known, wanted, profiles, silent, findings)),
         not_granted=grants(reading.refused, findings, known, sources(), fold),
-        problems=tuple(run.problems()),
         evidence=reading.evidence,
-        head=chain.head(run.path),
     )
+
+
+def _origin(run: Run, profiles: Profiles) -> dict[str, Any]:
+    """What was judged, by which method, and whether the record of it is whole."""
+    method = profiles.get(Method)
+    return {
+        "run": run.info.id,
+        "target": run.info.target.name,
+        "kind": run.info.target.kind,
+        "access": run.info.target.access,
+        "emulated": run.info.emulated,
+        "started": run.info.started,
+        "tool": run.info.tool_version,
+        "method": method.version,
+        "method_date": method.date,
+        "profiles": {name: hashlib.sha256(profiles.text(name).encode()).hexdigest()[:16] for name in shipped_names()},
+        "exit_reason": run.exit_reason,
+        "problems": tuple(run.problems()),
+        "head": chain.head(run.path),
+    }
 
 
 def facts_of(
