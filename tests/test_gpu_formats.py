@@ -5,6 +5,8 @@ import pytest
 from assay.facts import (
     amd_smi_formats,
     dcgm,
+    dcgm_diag,
+    dcgm_health,
     fabric_manager,
     imex,
     nvidia_errors,
@@ -138,6 +140,52 @@ def test_amd_partition_table_stops_before_the_profiles() -> None:
     )
     assert amd_smi_formats.partitions(text) == [
         {"GPU_ID": "0", "MEMORY": "NPS1", "ACCELERATOR_TYPE": "SPX", "PARTITION_ID": "0"}
+    ]
+
+
+def test_rocm_smi_table_with_one_heading_line() -> None:
+    text = (
+        "GPU  Temp (DieEdge)  AvgPwr  SCLK    MCLK     Fan    Perf  PwrCap       VRAM%  GPU%\n"
+        "0    41.0c           38.0W   300Mhz  1200Mhz  0.0%   auto  290.0W         3%   12%\n"
+        "1    44.0c           N/A     300Mhz  1200Mhz  0.0%   auto  Unsupported    0%   0%\n"
+    )
+    first, second = rocm_smi.concise(text)
+    assert (first["GPU"], first["AvgPwr"], first["PwrCap"], first["GPU%"]) == ("0", "38.0W", "290.0W", "12%")
+    assert (second["Temp (DieEdge)"], second["AvgPwr"], second["PwrCap"]) == ("44.0c", "N/A", "Unsupported")
+
+
+def test_amd_monitor_that_watches_has_a_time_before_the_gpu() -> None:
+    text = " TIMESTAMP  GPU  POWER  GPU_T\n1770000000    0  142 W  40 °C\n1770000000    1    N/A    N/A\n"
+    assert [(row["GPU"], row["POWER"]) for row in amd_smi_formats.monitor(text)] == [("0", "142 W"), ("1", "N/A")]
+
+
+def test_health_box_of_the_first_releases() -> None:
+    text = (
+        "| Overall Health:    Warning                     |\n+=====+=====+\n"
+        "| GPU ID: 3        | Warning                     |\n"
+        "|                  | PCIe system: Warning - too  |\n"
+        "|                  | many replays                |\n"
+    )
+    seen = dcgm_health.health_check(text)
+    (incident,) = seen.incidents
+    assert (seen.overall, incident.entity, incident.system) == ("Warning", "GPU 3", "PCIe system")
+    assert incident.message == "too many replays"
+
+
+def test_diag_note_goes_to_the_gpu_it_names_and_keeps_the_blank_where_it_was_wrapped() -> None:
+    text = (
+        "| Diagnostic                | Result                                         |\n"
+        "+---------------------------+------------------------------------------------+\n"
+        "| PCIe                      | Pass - GPU: 1                                  |\n"
+        "|                           | Fail - GPU: 0                                  |\n"
+        "| Warning                   | GPU 0 Error using CUDA API cuCtxCreate; check  |\n"
+        "|                           |  the logs                                      |\n"
+        "+---------------------------+------------------------------------------------+\n"
+    )
+    (test,) = dcgm_diag.diag(text).tests
+    assert [(r.entity, [w.text for w in r.warnings]) for r in test.results] == [
+        (1, []),
+        (0, ["GPU 0 Error using CUDA API cuCtxCreate; check the logs"]),
     ]
 
 

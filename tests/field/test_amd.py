@@ -311,7 +311,7 @@ def concise_view(rows: list[dict[str, str]]) -> dict[str, Any]:
         modes = [part.strip() for part in get.get("Partitions", "").split(",")] + ["", ""]
         model = get.get("[Model", "").strip("[]").split(":")[0].strip() or get.get("IDs", "").split(",")[0]
         card = {
-            "model": model, "temp_c": leaf(row[temp]), "power_w": leaf(get.get("Power")),
+            "model": model, "temp_c": leaf(row[temp]), "power_w": leaf(get.get("Power", get.get("AvgPwr"))),
             "mem_partition": leaf(modes[0]), "compute_partition": leaf(modes[1]),
             "power_cap_w": leaf(get.get("PwrCap")),
             "vram_pct": leaf(get.get("VRAM%")), "gpu_pct": leaf(get.get("GPU%")), "name": row.get("name"),

@@ -58,9 +58,10 @@ def diag_view(text: str) -> dict[str, Any]:
         for w in r.warnings
         if r.status == "fail"
     ]
-    words = {t.name: t.word for t in diag.tests}
+    words = {t.name: Either(dict.fromkeys((t.word, t.status.capitalize(), t.status))) for t in diag.tests}
     return {
         "root_key": diag.root,
+        **words,
         "dcgm_version": diag.dcgm_version,
         "driver_version": diag.driver_version,
         "gpu_count": diag.gpus,
@@ -83,6 +84,14 @@ def diag_view(text: str) -> dict[str, Any]:
         "warnings": [w.text for t in diag.tests for w in t.warnings],
         "error": diag.error or None,
         "runtime_error": diag.error or None,
+        "test_count": len(diag.tests),
+        "failing_gpus": sorted({r.entity for _, r in per_gpu if r.status == "fail" and r.entity is not None}),
+        "severities": sorted({w.severity for _, r in per_gpu for w in r.warnings if w.severity is not None}),
+        "severity": next((w.severity for _, r in per_gpu for w in r.warnings), None),
+        "error_ids": [w.error_id for _, r in per_gpu for w in r.warnings],
+        "error_id": next((w.error_id for _, r in per_gpu for w in r.warnings), None),
+        "info_contains": " ".join(i for _, r in per_gpu for i in r.info),
+        "error_contains": " ".join([diag.error, *(w.text for _, r in per_gpu for w in r.warnings)]),
         "categories": list(dict.fromkeys(t.category for t in diag.tests)),
     }
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Struct, field
 
+# Before 2.x: "| Overall Health: Warning |", "| GPU ID: 0 | Warning |", "| | PCIe system: Warning - words |".
+_OVERALL = re.compile(r"^\s*Overall Health:\s*(\w+)\s*$")
+_OLD_GPU = re.compile(r"^GPU ID:?\s*(\d+)$")
+_OLD_LINE = re.compile(r"^(\w[\w ]*system): (\w+) - (.*)$")
 _GROUPS = {"GPU", "Switch", "NvSwitch", "CPU", "Link", "GPU-I", "GPU-CI"}
 
 
@@ -41,6 +47,8 @@ def health_check(text: str) -> HealthCheck:
 def _cells(line: str) -> tuple[int, str, str] | None:
     """Depth, key and value of a row of the box."""
     cells = line.strip().strip("|").split("|", 1)
+    if len(cells) == 1 and (overall := _OVERALL.match(cells[0])):
+        return 0, "Overall Health", overall[1]
     return (cells[0].count("->"), cells[0].replace("->", "").strip(), cells[1].strip()) if len(cells) == 2 else None
 
 
@@ -52,6 +60,10 @@ def _incidents(rows: list[tuple[int, str, str]]) -> list[Incident]:
             group = key
         elif key.isdigit():
             entity = f"{group} {key}".strip()
+        elif old := _OLD_GPU.match(key):
+            entity = f"GPU {old[1]}"
+        elif not key and (line := _OLD_LINE.match(value)):
+            found.append({"entity": entity, "system": line[1], "health": line[2], "message": line[3]})
         elif "system" in key.lower() or key == "Driver":
             found.append({"entity": entity, "system": key, "health": value, "message": ""})
         elif not key and value and found:

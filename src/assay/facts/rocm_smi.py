@@ -136,11 +136,11 @@ def concise(text: str) -> list[Card]:
 
 
 def _columns(line: str, under: str) -> list[tuple[int, str]]:
-    """Start and name of each column; the second heading line qualifies the name above it."""
+    """Start and name of each column; a second heading line, which is indented, qualifies the name above it."""
+    under = under if under.startswith(" ") else ""
     starts = [m.start() for m in re.finditer(r"(?:(?<=\s\s)|^)\S", line)]
     ends = [*starts[1:], max(len(line), len(under))]
-    pairs = ((a, f"{line[a:b].strip()} {under[a:b].strip()}".strip()) for a, b in zip(starts, ends, strict=True))
-    return list(pairs)
+    return [(a, " ".join(f"{line[a:b]} {under[a:b]}".split())) for a, b in zip(starts, ends, strict=True)]
 
 
 def _cells(line: str, names: list[tuple[int, str]]) -> Card:
