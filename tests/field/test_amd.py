@@ -127,6 +127,7 @@ def gpu_view(text: str, found: list[Any]) -> dict[str, Any]:
         "name": seen["product"],
         "distinct_bdfs": len({row.bdf for row in rows}),
         "bdfs": [row.bdf for row in rows],
+        "pcie_width": Either([seen["pcie_width"], seen["pcie_width_max"]]),
         "uuids": [row.uuid for row in rows],
     }
 
@@ -137,8 +138,15 @@ def monitor_view(text: str) -> dict[str, Any]:
         "rows": len(rows),
         "gpu_count": len({row["GPU"] for row in rows}),
         "columns": list(rows[0]),
-        **{f"gpu{row['GPU']}": {MONITOR.get(k, k.lower()): leaf(v) for k, v in row.items()} for row in reversed(rows)},
+        **{f"gpu{row['GPU']}": monitored(row) for row in reversed(rows)},
     }
+
+
+def monitored(row: dict[str, str]) -> dict[str, Any]:
+    seen = {MONITOR.get(k, k.lower()): leaf(v) for k, v in row.items()}
+    used, slash, total = str(row.get("VRAM_USAGE", "")).partition("/")
+    unit = UNITS.get(total.split()[-1], "") if slash and total.split() else ""
+    return seen | ({f"vram_used_{unit}": leaf(used), f"vram_total_{unit}": leaf(total)} if slash else {})
 
 
 def topology_view(text: str) -> dict[str, Any]:
@@ -316,7 +324,7 @@ def concise_view(rows: list[dict[str, str]]) -> dict[str, Any]:
             "power_cap_w": leaf(get.get("PwrCap")),
             "vram_pct": leaf(get.get("VRAM%")), "gpu_pct": leaf(get.get("GPU%")), "name": row.get("name"),
             "sclk_mhz": leaf(get.get("SCLK")), "mclk_mhz": leaf(get.get("MCLK")), "fan_pct": leaf(get.get("Fan")),
-            "perf": get.get("Perf"), "node": leaf(get.get("Node")),
+            "perf": get.get("Perf"), "node": leaf(get.get("Node")), "guid": leaf(get.get("IDs", "").rpartition(",")[2]),
         }  # fmt: skip
         index = row.get("Device") or row.get("GPU") or next(iter(row.values()))
         seen |= {f"gpu{index}": card, **{f"gpu{index}_{k}": v for k, v in card.items()}}

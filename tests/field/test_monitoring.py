@@ -213,6 +213,16 @@ def metrics_view(text: str) -> dict[str, Any]:
         "trustworthy": not any(s.name.startswith("DCGM_FI_PROF_") for s in seen.samples)
         or any(s.value for s in seen.samples if s.name.startswith("DCGM_FI_PROF_")),
         "series": len(seen.samples),
+        "samples": len(seen.samples),
+        "metrics": sorted({s.name for s in seen.samples}),
+        "metric_count": len({s.name for s in seen.samples}),
+        "types": seen.types,
+        "blanks": sum(s.value is None for s in seen.samples),
+        "pods": sorted({s.labels["pod"] for s in seen.samples if s.labels.get("pod")}),
+        "mig_profiles": sorted({s.labels["GPU_I_PROFILE"] for s in seen.samples if "GPU_I_PROFILE" in s.labels}),
+        "mig_instances": len(
+            {(s.labels.get("gpu"), s.labels["GPU_I_ID"]) for s in seen.samples if "GPU_I_ID" in s.labels}
+        ),
         "collectors_failed": [
             s.labels["collector"] for s in seen.named("node_scrape_collector_success") if s.value == 0
         ],
@@ -224,12 +234,15 @@ def metrics_view(text: str) -> dict[str, Any]:
     labels = {k for s in seen.samples for k in s.labels}
     for label in labels:
         values = list(dict.fromkeys(s.labels[label] for s in seen.samples if label in s.labels))
-        view[label] = view[label.lower()] = Either([values, values[0]])
+        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label.removeprefix("DCGM_FI_")).lower()
+        view[label] = view[label.lower()] = view[snake] = Either([values, values[0]])
+        view[f"{snake}s"] = Either([values, len(values)])
         view[f"{label.lower()}s"] = Either([values, len(values)])
     for name in {s.name for s in seen.samples}:
         values = [s.value for s in sorted(seen.named(name), key=by_gpu)]
         neutral = DCGM_NEUTRAL.get(name, name)
-        view[neutral] = view[name] = Either([values, values[0]])
+        plain = re.sub(r"^DCGM_(?:FI|EXP)_(?:DEV_|PROF_)?", "", name).lower()
+        view[neutral] = view[name] = view[plain] = Either([values, values[0]])
         short = neutral.removesuffix("_mhz").removesuffix("_c").removesuffix("_w")
         view |= {f"{short}_gpu{s.labels.get('gpu')}": s.value for s in seen.named(name)}
     return view

@@ -284,10 +284,13 @@ def driver_view(driver: NvidiaDriver, text: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def proc_gpu_view(gpu: NvidiaProcGpu, _: str) -> dict[str, Any]:
-    return msgspec.to_builtins(gpu) | {
+def proc_gpu_view(gpu: NvidiaProcGpu, text: str) -> dict[str, Any]:
+    lines = (line.partition(":") for line in text.splitlines())
+    printed = {re.sub(r"\W+", "_", key.strip().lower()): value.strip() for key, _, value in lines}
+    return printed | msgspec.to_builtins(gpu) | {
         "name": gpu.model, "pci_bus_id": gpu.pci, "bus": gpu.pci, "device_minor": gpu.minor,
         "gsp_firmware": gpu.firmware, "gpu_excluded": gpu.excluded, "vbios_version": gpu.vbios, "gpu_uuid": gpu.uuid,
+        "video_bios": gpu.vbios,
     }  # fmt: skip
 
 
