@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.facts import ib_tools, lspci, mlx_tools, net_tools
+from assay.facts import ib_tools, infiniband, lspci, mlx_tools, net_tools
 
 CA = """\
     CA 'mlx5_{n}'
