@@ -141,3 +141,23 @@ def test_lspci_in_a_pasted_block_without_numbers() -> None:
     switch, gpu = lspci.lspci(text)
     assert switch.nvswitch
     assert (gpu.slot, gpu.gpu, gpu.max_payload_b, gpu.max_read_request_b) == ("19:00.0", True, 256, 4096)
+
+
+def test_a_link_above_its_capability_is_not_downgraded() -> None:
+    text = (
+        "3b:00.0 VGA compatible controller: nVidia Corporation Device 1234 (rev a1)\n"
+        "\t\tLnkSta:\tSpeed 8GT/s (overdriven), Width x8 (downgraded)\n"
+    )
+    one = lspci.lspci(text)[0]
+    assert one.gpu
+    assert one.link == lspci.Link(gts=8, speed_ok=True, width=8, width_ok=False)
+
+
+def test_a_counter_that_cannot_be_read_is_counted() -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    text = (
+        f"{port}/state:4: ACTIVE\n{port}/counters/link_downed:3\n{port}/counters/symbol_error:N/A (no PMA)\n"
+        f"grep: {port}/counters/port_rcv_errors: Invalid argument\n"
+    )
+    seen = infiniband.sysfs_listing(text).devices[0].ports[0]
+    assert (seen.state, seen.counters, seen.unreadable_counters) == ("ACTIVE", {"link_downed": 3}, 2)

@@ -73,7 +73,7 @@ class LspciDevice(Struct, frozen=True, kw_only=True):
     @property
     def gpu(self) -> bool:
         """A display or compute controller of NVIDIA or AMD."""
-        maker = self.id.startswith(("10de:", "1002:")) or self.name.startswith(("NVIDIA", "Advanced Micro Devices"))
+        maker = self.id.startswith(("10de:", "1002:")) or self.name.lower().startswith(("nvidia", "advanced micro dev"))
         return maker and (self.kind in _GPU_CLASSES or self.kind_id in ("0300", "0302", "0380", "1200"))
 
     @property
@@ -85,7 +85,9 @@ class LspciDevice(Struct, frozen=True, kw_only=True):
     def nvswitch(self) -> bool:
         """An NVSwitch, which is a bridge of class 0680."""
         bridge = self.kind_id == "0680" or self.kind == "Bridge"
-        return self.id in NVSWITCH_IDS or (bridge and (self.id.startswith("10de:") or self.name.startswith("NVIDIA")))
+        return self.id in NVSWITCH_IDS or (
+            bridge and (self.id.startswith("10de:") or self.name.lower().startswith("nvidia"))
+        )
 
 
 def lspci(text: str) -> tuple[LspciDevice, ...]:
@@ -153,7 +155,7 @@ def _gts(text: str) -> float | None:
 
 
 def _ok(mark: str | None) -> bool | None:
-    return None if mark is None else mark == "ok"
+    return None if mark is None else mark != "downgraded"  # "overdriven" is above the capability: no loss
 
 
 def set_bits(flags: str) -> tuple[str, ...]:
