@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from assay.audit.judgement import coverage, exit_code
+from assay.checks.alike import NODES_NAMED, by_value, told
 from assay.checks.engine import NodeFacts, judge
 from assay.checks.registry import Check, When, checks
 from assay.facts.source import sources
 from assay.model import Fact, Finding, Missing, MissingKind, Status
 from assay.profiles import Profiles
 from judgements import judgement
+from strange import strange
 
 KNOWN = checks()
 FACTS = sorted({s.fact for s in sources().values()}, key=lambda f: f.__name__)
@@ -52,6 +54,53 @@ def test_a_missing_fact_never_makes_a_pass(data: st.DataObject) -> None:
         needed = [p.type for p in KNOWN[finding.check].parameters if p.kind in ("fact", "fleet")]
         if any(isinstance(facts[t], Missing) for t in needed):
             assert finding.status not in (Status.PASS, Status.ERROR), finding
+
+
+# Rules that pass because they find nothing forbidden, because something is there whatever it is called, or because
+# nodes are alike: for them a word nobody knows is as good as any.
+ANY_WORD_WILL_DO = frozenset({
+    "amd.partitions.alike", "amd.rocm.uniform", "containers.docker.api", "containers.gpu.registered",
+    "cuda.nvcc.path", "health.automated", "image.container-stack", "imex.version.uniform", "kernel.log.kept",
+    "net.nccl.debug", "net.nccl.disabled", "net.nccl.forced", "net.rdma.firmware", "net.rdma.firmware.uniform",
+    "nvidia.driver.uniform", "nvidia.gpu.count", "nvidia.gpu.count-uniform", "nvidia.inforom", "nvidia.vbios.uniform",
+    "nvlink.errors", "os.release.uniform", "sockets.control", "sockets.observability", "ssh.algorithms",
+    "ssh.empty-passwords", "ssh.root-login", "storage.object", "sudo.not-for-everyone", "users.identity-provider",
+    "users.managed", "users.root-equivalent-groups", "users.same-ids", "virt.nested",
+})  # fmt: skip
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.from_regex(r"zz[a-z]{3,12}", fullmatch=True))
+def test_a_word_nobody_knows_is_not_a_pass(word: str) -> None:
+    """Every text of every fact is a made-up word, on two nodes alike: only the rules named above may pass."""
+    facts: dict[type[Fact], Fact | Missing] = {fact: strange(fact, word) for fact in FACTS}
+    findings = run([NodeFacts("a", facts), NodeFacts("b", facts)])
+    assert {f.check for f in findings if f.status is Status.PASS} - ANY_WORD_WILL_DO == set()
+    assert set(KNOWN) >= ANY_WORD_WILL_DO
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fact_of_nothing_beside_a_gap_is_no_verdict_on_the_fleet(kind: MissingKind) -> None:
+    """One node answered with an empty fact, the other not at all: there is nothing that could be alike."""
+    fleet = [c for c in KNOWN.values() if c.scope == "fleet"]
+    gone: dict[type[Fact], Fact | Missing] = {fact: Missing(kind, "not there") for fact in FACTS}
+    findings = run([NodeFacts("a", {fact: fact() for fact in FACTS}), NodeFacts("b", gone)], fleet)
+    assert [f.check for f in findings if f.status is Status.PASS] == []
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(categories=["L"]), min_size=1), st.sampled_from("xyz"), min_size=2, max_size=30
+    )
+)
+def test_odd_nodes_are_named(values: dict[str, str]) -> None:
+    """All of a group of at most eight nodes are named, unless it is the usual one."""
+    groups = by_value(values)
+    assert {node: value for value, nodes in groups.items() for node in nodes} == values
+    usual, *odd = groups
+    assert all(len(groups[usual]) >= len(groups[value]) for value in odd)
+    words = told(groups)
+    assert all(f"{value} on {', '.join(groups[value])}" in words for value in odd if len(groups[value]) <= NODES_NAMED)
 
 
 def test_an_empty_fact_breaks_no_rule() -> None:

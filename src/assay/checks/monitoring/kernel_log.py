@@ -13,8 +13,6 @@ from assay.model import Bar, Missing, Verdict
 from assay.profiles.monitoring import Monitoring
 
 _DAY = 86400.0
-# Daemons that must run for their forwarding to happen.
-_FORWARDER = {"rsyslogd": "rsyslogd", "syslog-ng": "syslog-ng", "systemd-journal-upload": "systemd-journal-upload"}
 
 
 @check(
@@ -91,7 +89,7 @@ def _days(days: float) -> str:
 def kept(pipeline: LogPipeline, agents: MonitoringAgents) -> Verdict:
     """Passes when a log shipper runs or a running syslog daemon forwards; warns when logs stay on this node."""
     running = {a.name for a in agents.agents}
-    forwards = [f for f in pipeline.forwards if _FORWARDER[f] in running or agents.hidden]
+    forwards = [f for f in pipeline.forwards if f in running or agents.hidden]
     if shippers := sorted({*agents.role("logs"), *forwards}):
         return ok(f"shipped by {', '.join(shippers)}", seen=shippers)
     local = ["the journal"] if pipeline.persistent else []

@@ -6,12 +6,16 @@ from statistics import median
 
 from assay.checks.amd_gpus import modules, name_of
 from assay.checks.registry import check
-from assay.checks.verdict import fail, ok, skip, unknown, warn
+from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.amd_smi import AmdGpu, AmdGpus
 from assay.model import Verdict
 from assay.profiles.interconnect import Interconnect
 
 _HARMFUL = frozenset({"prochot", "socket_thermal", "vr_thermal", "hbm_thermal", "gfx_clk_below_host_limit_thermal"})
+_HARMLESS = frozenset({
+    "ppt", "low_utilization", "gfx_clk_below_host_limit", "gfx_clk_below_host_limit_power",
+    "total_gfx_clk_below_host_limit", "gfx_clk_below_host_limit_total",
+})  # fmt: skip
 
 
 @check(
@@ -115,20 +119,21 @@ def throttle(smi: AmdGpus, profile: Interconnect) -> Verdict:
     known = [g for g in found if g.throttled is not None or g.violations]
     if not known:
         return unknown("amd-smi tells no throttle state", "too-little") if found else skip("no AMD GPU")
-    held = [
-        f"{name_of(g)}: {', '.join(sorted(_HARMFUL & set(g.violations)))}"
-        for g in known
-        if _HARMFUL & set(g.violations)
-    ]
-    if held:
-        return fail(f"clocks held back: {'; '.join(held)}", seen=held)
+    held = {name_of(g): sorted(_HARMFUL.intersection(g.violations)) for g in known}
+    if words := [f"{name}: {', '.join(limits)}" for name, limits in held.items() if limits]:
+        return fail(f"clocks held back: {'; '.join(words)}", seen=words)
+    if strange := {limit for g in known for limit in g.violations} - _HARMLESS:
+        return unknown(f"unfamiliar limit: {some(sorted(strange))}", seen=sorted(strange))
+    return _called_throttled(known, len(found), profile.amd_busy_util_pct.value)
+
+
+def _called_throttled(known: list[AmdGpu], every: int, busy_pct: float) -> Verdict:
+    """The verdict where only the older state speaks, which names no limit."""
     said = [g for g in known if g.throttled and not g.violations]
-    if idle := [
-        name_of(g) for g in said if g.gfx_util_pct is not None and g.gfx_util_pct <= profile.amd_busy_util_pct.value
-    ]:
+    if idle := [name_of(g) for g in said if g.gfx_util_pct is not None and g.gfx_util_pct <= busy_pct]:
         return warn(f"throttled while idle: {', '.join(idle)}", seen=idle)
     if said:
         return unknown(f"{len(said)} busy GPUs are throttled and the tool gives no reason", "too-little")
-    if len(known) < len(found):
-        return unknown(f"{len(found) - len(known)} of {len(found)} GPUs tell no throttle state", "too-little")
+    if len(known) < every:
+        return unknown(f"{every - len(known)} of {every} GPUs tell no throttle state", "too-little")
     return ok(f"{len(known)} GPUs not held back by heat or board")

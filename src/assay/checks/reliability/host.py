@@ -67,7 +67,7 @@ def numa_populated(numa: Numa) -> Verdict:
         return unknown("no NUMA node with CPUs", "too-little")
     if bare := numa.without_memory:
         return fail(f"NUMA node {', '.join(map(str, bare))} has CPUs and no memory", seen=list(bare))
-    if any(n.cpus and n.memory_mib is None for n in numa.nodes):
+    if any(n.memory_mib is None for n in numa.nodes if n.id in numa.cpu_nodes):
         return unknown("memory of a NUMA node is not given", "too-little")
     return ok(f"{len(numa.cpu_nodes)} NUMA nodes with CPUs, each with its own memory")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.checks.registry import check
 from assay.checks.verdict import ok, unknown, warn
-from assay.facts.kernel import Kernel
+from assay.facts.kernel import TAINTS, Kernel
 from assay.model import Verdict
 
 _GRAVE = ("machine-check", "oops", "bad-page", "soft-lockup", "forced-module", "cpu-out-of-spec")
@@ -27,6 +27,6 @@ def taint(kernel: Kernel) -> Verdict:
     grave = [name for name in kernel.taints if name in _GRAVE]
     if grave:
         return warn(f"the kernel is tainted by {', '.join(grave)} since it booted", seen=list(kernel.taints))
-    if odd := [name for name in kernel.taints if name.startswith("bit-")]:
+    if odd := [name for name in kernel.taints if name not in TAINTS]:
         return unknown(f"unknown taint {', '.join(odd)}", seen=list(kernel.taints))
     return ok("no taint by a fault", seen=list(kernel.taints))

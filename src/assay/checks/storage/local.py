@@ -14,6 +14,7 @@ from assay.facts.virtualisation import Virtualisation
 from assay.model import Missing, Verdict
 from assay.profiles.host import Host
 
+_STRIPED = frozenset({"raid0", "linear"})  # they fail as a whole and count no missing members
 _SYSTEM = ("/boot", "/efi", "/snap", "/etc/", "/dev/", "/var/lib/kubelet/pods")
 
 
@@ -204,11 +205,13 @@ def _degrees(drives: Iterable[DriveTemperature]) -> str:
 )
 def raid(blocks: BlockDevices) -> Verdict:
     """Fails when a software RAID counts missing members."""
-    arrays = {name: d for name, d in blocks.devices.items() if d.raid and d.raid not in ("container", "linear")}
+    arrays = {name: d for name, d in blocks.devices.items() if d.raid and d.raid != "container"}
     if not arrays:
         return skip("no software RAID")
     lacking = {name: d.degraded for name, d in arrays.items() if d.degraded}
     if lacking:
         words = ", ".join(f"{name} ({arrays[name].raid}) lacks {n}" for name, n in lacking.items())
         return fail(f"software RAID: {words}", seen=lacking)
+    if mute := sorted(name for name, d in arrays.items() if d.degraded is None and d.raid not in _STRIPED):
+        return unknown(f"software RAID {some(mute)} does not tell whether members are missing", "too-little")
     return ok(f"{', '.join(sorted(arrays))}: no member missing")
