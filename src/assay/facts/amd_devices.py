@@ -12,6 +12,8 @@ from msgspec import Struct
 from assay.facts.amd_smi import RasCount
 from assay.facts.pci_address import last_address
 from assay.facts.source import source
+from assay.facts.stat import PathState, path_states
+from assay.facts.users import group_names
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 _CARD = re.compile(r"^/sys/class/drm/(card\d+)/device(?:/(.*))?$")
@@ -76,7 +78,7 @@ class AmdDevices(Fact, frozen=True):
 def amd_devices(raw: RawFact) -> AmdDevices | Missing:
     """The amdgpu side of /sys and /dev; absent where there is neither its module nor /dev/kfd."""
     groups = group_names(raw.out("group"))
-    files = {path: device_file(path, line, groups) for path, line in raw.files("devices").items()}
+    files = {state.path: device_file(state, groups) for state in path_states(raw.files("devices"))}
     kfd = files.pop("/dev/kfd", None)
     loaded = bool(raw.files("module"))
     if not loaded and kfd is None:
@@ -91,20 +93,16 @@ def amd_devices(raw: RawFact) -> AmdDevices | Missing:
     )
 
 
-def device_file(path: str, line: str, groups: dict[int, str]) -> DeviceFile:
-    """A line of the Stat step: "type mode uid gid rdev access"."""
-    fields = line.split()
-    if len(fields) < 5:
-        raise ValueError(f"{path}: {line!r} is no stat line")
-    gid = int(fields[3])
-    access = fields[5].strip("-") if len(fields) > 5 else ""
-    return DeviceFile(path=path, mode=fields[1], uid=int(fields[2]), gid=gid, group=groups.get(gid, ""), access=access)
-
-
-def group_names(text: str) -> dict[int, str]:
-    """Group id -> name, from /etc/group."""
-    rows = (line.split(":") for line in text.splitlines())
-    return {int(row[2]): row[0] for row in rows if len(row) >= 3 and row[2].isdigit()}
+def device_file(state: PathState, groups: dict[int, str]) -> DeviceFile:
+    """A device file with the name of its group."""
+    return DeviceFile(
+        path=state.path,
+        mode=f"{state.mode:04o}",
+        uid=state.uid,
+        gid=state.gid,
+        group=groups.get(state.gid, ""),
+        access=state.access,
+    )
 
 
 def cards(links: dict[str, str], files: dict[str, str]) -> tuple[AmdCard, ...]:

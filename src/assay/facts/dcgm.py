@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from assay.facts.dcgm_health import health_check, tree
 from assay.facts.source import source
+from assay.facts.systemd import control_groups
 from assay.facts.text import tried
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
@@ -26,10 +27,7 @@ _ENGINE_BLOCK = re.compile(r"^\s*Hostengine build info", re.MULTILINE)
 _ENTITY = re.compile(r"^\s*(GPU|GPU-I|GPU-CI|Switch|CPU|Core|Link)\s+(\d\S*)\s+(.*\S)\s*$")
 _LINK_OWNER = re.compile(r"^\s*(?:gpuId|physicalId|NvSwitch|GPU)\s+(\d+)\s*:\s*$", re.IGNORECASE)
 _LINK_STATES = frozenset({"U", "D", "X", "_"})
-_UNITS = ("nvidia-dcgm", "dcgm", "nvidia-hostengine", "nv-hostengine")
-RUNNING = tuple(
-    f"/sys/fs/cgroup/{top}system.slice/{unit}.service" for unit in _UNITS for top in ("", "systemd/", "unified/")
-)
+RUNNING = control_groups("nvidia-dcgm", "dcgm", "nvidia-hostengine", "nv-hostengine")
 _NULLS = {"<<<NULL>>>", "N/A", "Not Supported", "Not Specified", "Insf. Perm.", ""}
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from assay.facts.dashboards import Counters, counters
 from assay.facts.source import source
+from assay.facts.systemd import control_groups
 from assay.model import Exec, Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 Role = Literal["gpu", "node", "logs", "health", "engine", "server"]
@@ -115,7 +116,6 @@ class MonitoringAgents(Fact, frozen=True):
         return tuple(a.name for a in self.agents if role in a.roles)
 
 
-_CGROUPS = tuple(f"/sys/fs/cgroup/{top}system.slice/*.service" for top in ("", "systemd/"))
 _UNIT_FILES = tuple(
     f"{top}/systemd/system/{unit}.service" for top in ("/etc", "/usr/lib", "/lib") for unit in sorted(BY_UNIT)
 )
@@ -133,7 +133,7 @@ _UNIT_FILES = tuple(
             ),
             Links("pidns", ("/proc/self/ns/pid",)),
             Stat("init", ("/proc/1/stat",)),
-            Stat("running", _CGROUPS),
+            Stat("running", control_groups("*")),
             Stat("unit_files", _UNIT_FILES),
             Files(
                 "counters",

@@ -24,7 +24,11 @@ class PciGpu(Struct, frozen=True, kw_only=True):
 
 
 class GpuPciDevices(Fact, frozen=True):
-    """NVIDIA and AMD GPUs (virtual functions of a host left out) and NVSwitches, by PCI address."""
+    """GPUs that are plugged in, with or without a driver, answering or not, and NVSwitches; no virtual functions.
+
+    For "is one missing or dead": `GpuPresence` tells what a job could use. Of its own, and not part of `PciTree`, so
+    that no slow lspci stands between an audit and the answer.
+    """
 
     gpus: tuple[PciGpu, ...] = ()
     nvswitches: tuple[str, ...] = ()

@@ -7,9 +7,11 @@ from assay.model import Fact, Links, Missing, Probe, RawFact, Stat
 
 
 class GpuPresence(Fact, frozen=True):
-    """PCI addresses bound to the NVIDIA or the AMD compute driver. Both empty = no usable GPU here.
+    """GPUs that a job here could use: PCI addresses bound to the compute driver of NVIDIA or AMD. Both empty = none.
 
-    `nvswitches` are those that are PCI functions of the host: since Blackwell they are not.
+    For "does this rule apply": it also counts device files where /sys is hidden, and leaves out GPUs without a driver
+    or lent to guests. What is plugged in, whatever its state, is in `GpuPciDevices`. `nvswitches` are those that are
+    PCI functions of the host: since Blackwell they are not.
     """
 
     nvidia: tuple[str, ...] = ()

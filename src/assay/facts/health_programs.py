@@ -14,6 +14,7 @@ from assay.facts.health_kinds import WATCHES, clean, diag_level, kinds_of_test, 
 from assay.facts.kernel_log import epoch
 from assay.facts.schedule import cron_lines, cron_period, list_timers
 from assay.facts.source import source
+from assay.facts.systemd import control_groups
 from assay.model import Exec, Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 How = Literal["daemon", "timer", "cron", "slurm", "installed"]
@@ -134,10 +135,7 @@ _LOGS = (
                 cap=1 << 17,
             ),
             Files("scripts", _SCRIPTS, cap=1 << 13, limit=48),
-            Stat(
-                "running",
-                tuple(f"/sys/fs/cgroup/{t}system.slice/{u}.service" for t in ("", "systemd/") for u in _UNITS),
-            ),
+            Stat("running", control_groups(*_UNITS)),
             Stat(
                 "installed",
                 ("/usr/sbin/nhc", "/usr/libexec/nhc", "/usr/bin/dcgmi", "/usr/local/bin/gpud", "/opt/rocm/bin/rvs"),

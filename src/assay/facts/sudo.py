@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay.facts.source import source
 from assay.facts.stat import PathState, path_states
-from assay.facts.users import MARK, groups
+from assay.facts.users import MARK, group_names, groups
 from assay.model import Env, Fact, Files, Missing, Probe, RawFact, Stat
 
 # Groups that the sudoers file of a distribution or the agent of a cloud grants everything.
@@ -71,7 +71,6 @@ def sudo(raw: RawFact) -> Sudo | Missing:
     user = names.get("SUDO_USER", "") if through_sudo else names.get("USER") or names.get("LOGNAME", "")
     own = set(status.get("Groups", "").split()) | set(status.get("Gid", "").split())
     nnp = status.get("NoNewPrivs", "").strip()
-    lines = raw.out("group").splitlines()
     return Sudo(
         binary=next(iter(path_states(raw.files("binary"))), None),
         rules=sudo_rules(sudoers.files) if sudoers.files else None,
@@ -79,7 +78,7 @@ def sudo(raw: RawFact) -> Sudo | Missing:
         user=user,
         through_sudo=through_sudo,
         reader_uid=raw.uid,
-        groups=tuple(r[0] for line in lines if len(r := line.split(":")) == 4 and r[2] in own),
+        groups=tuple(name for gid, name in group_names(raw.out("group")).items() if str(gid) in own),
         admins=tuple(sorted({m for g in groups(raw.out("group")) if g.name in ADMIN_GROUPS for m in g.members})),
         no_new_privs=bool(int(nnp)) if nnp.isdecimal() else None,
     )

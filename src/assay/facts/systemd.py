@@ -75,6 +75,12 @@ class SystemdUnits(Fact, frozen=True):
         return self.services.get(name) == "active/running"
 
 
+def control_groups(*units: str) -> tuple[str, ...]:
+    """Globs of the control groups of these units: they exist while a unit runs, and reading them starts nothing."""
+    tops = ("", "systemd/", "unified/")
+    return tuple(f"/sys/fs/cgroup/{top}system.slice/{unit}.service" for unit in units for top in tops)
+
+
 _LIST = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--full")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.facts.source import source
+from assay.facts.systemd import control_groups
 from assay.facts.text import pairs, settings, tried
 from assay.model import Clock, Exec, Fact, Files, Missing, Probe, RawFact, Stat
 
@@ -98,27 +99,16 @@ class TimeSync(Fact, frozen=True):
                 ("ntpq", "-pn"),
                 timeout_s=3.0,
                 cap=1 << 14,
-                each=("/sys/fs/cgroup/system.slice/ntp*.service", "/sys/fs/cgroup/systemd/system.slice/ntp*.service"),
+                each=control_groups("ntp*"),
             ),
             Exec(
                 "timesyncd",
                 ("timedatectl", "timesync-status"),
                 timeout_s=3.0,
                 cap=1 << 14,
-                each=(
-                    "/sys/fs/cgroup/system.slice/systemd-timesyncd.service",
-                    "/sys/fs/cgroup/systemd/system.slice/systemd-timesyncd.service",
-                ),
+                each=control_groups("systemd-timesyncd"),
             ),
-            Stat(
-                "ptp",
-                (
-                    "/sys/fs/cgroup/system.slice/phc2sys*.service",
-                    "/sys/fs/cgroup/system.slice/ptp4l*.service",
-                    "/sys/fs/cgroup/systemd/system.slice/phc2sys*.service",
-                    "/sys/fs/cgroup/systemd/system.slice/ptp4l*.service",
-                ),
-            ),
+            Stat("ptp", control_groups("phc2sys*", "ptp4l*")),
             Files("clocksource", ("/sys/devices/system/clocksource/clocksource0/current_clocksource",)),
         ),
     )

@@ -127,6 +127,12 @@ def groups(text: str) -> tuple[Group, ...]:
     return tuple(g for g in every if g.members or g.gid in ORDINARY)
 
 
+def group_names(text: str) -> dict[int, str]:
+    """Group id -> name, from /etc/group."""
+    rows = (line.split(":") for line in text.splitlines())
+    return {int(row[2]): row[0] for row in rows if len(row) >= 3 and row[2].isdigit()}
+
+
 def directories(nsswitch: str) -> tuple[str, ...] | None:
     """What `passwd:` asks besides local files; None when nsswitch.conf has no such line."""
     for line in nsswitch.splitlines():
