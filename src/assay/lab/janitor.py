@@ -23,7 +23,9 @@ from assay.lab.spec import Spec, gpu_nodes
 
 
 def main(directory: str, image: str, database: str, leash: str) -> None:
-    """Start, wait, clean up."""
+    """Start, wait, clean up; as nobody's child."""
+    if os.fork():
+        os._exit(0)
     site = Site(Path(directory))
     spec = msgspec.json.decode((site.directory / "spec.json").read_bytes(), type=Spec)
     plan = Plan(spec, scenario(spec.scenario), site, Path(database) if database else None)

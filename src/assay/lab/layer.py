@@ -69,7 +69,7 @@ def _owned(layer: Path) -> None:
     for path, owner, mode in (
         ("root", "", 0o700), ("var/tmp", "", 0o1777), ("var/spool/slurmd", "", 0o755),
         ("var/spool/slurmctld", "slurm", 0o700), ("var/lib/munge", "munge", 0o700), ("var/log/munge", "munge", 0o700),
-        ("var/lib/mysql", "mysql", 0o700), ("etc/munge", "munge", 0o700),
+        ("var/lib/mysql", "mysql", 0o700), ("var/log/slurm", "slurm", 0o755), ("etc/munge", "munge", 0o700),
     ):  # fmt: skip
         directory = layer / path
         directory.mkdir(parents=True, exist_ok=True)

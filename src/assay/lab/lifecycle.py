@@ -73,7 +73,7 @@ def _locked(site: Site) -> Iterator[int]:
             name = site.directory.name
             raise UsageError(f"the lab {name!r} is already up", hint="assay lab status; assay lab down") from None
         with contextlib.suppress(FileNotFoundError):
-            if os.path.sameopenfile(fd, fd) and os.fstat(fd).st_ino == site.lock.stat().st_ino:
+            if os.fstat(fd).st_ino == site.lock.stat().st_ino:
                 break
         os.close(fd)  # somebody took the directory away in between
     try:
@@ -90,13 +90,15 @@ class _Start:
         janitor_left_overs(site, spec)
         (site.directory / "spec.json").write_bytes(msgspec.json.encode(spec))
         held, self.leash = os.pipe()
+        self.alive, alive = os.pipe()
         argv = [sys.executable, "-m", "assay.lab.janitor", str(site.directory), *images, str(held)]
         self.log = os.open(site.log, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_TRUNC, 0o600)
-        self.process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(held, lock), cwd="/",
-            start_new_session=True,
+        subprocess.run(  # ends at once: the janitor detaches itself
+            argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(held, lock, alive), cwd="/",
+            start_new_session=True, check=False, timeout=_START_S,
         )  # fmt: skip
         os.close(held)
+        os.close(alive)
         self.until = time.monotonic() + _START_S + _PER_NODE_S * spec.nodes
 
     def wait(self) -> None:
@@ -125,7 +127,7 @@ class _Start:
                 raise AssayError(f"{name}: {(failed or [host['trouble']])[0]}", hint=self._logs(name))
 
     def _pause(self, late: str, host: str = CONTROL) -> None:
-        if self.process.poll() is not None:
+        if self._over(0):
             raise AssayError("the lab ended while it started", hint=self._own_log())
         if time.monotonic() > self.until:
             raise AssayError(late, hint=self._logs(host.partition(" ")[0]) or self._own_log())
@@ -142,15 +144,26 @@ class _Start:
         size = os.fstat(self.log).st_size
         return _end(os.pread(self.log, size, 0).decode("utf-8", "replace"))
 
+    def _over(self, seconds: float) -> bool:
+        """True when the janitor and the supervisor have ended, or do so in time."""
+        return bool(select.select([self.alive], [], [], seconds)[0])
+
     def keep(self) -> None:
         """Let the lab live on without this process."""
         os.write(self.leash, b"k")
+        self._let_go()
 
     def end(self) -> None:
         """Take down what has started, and wait until it is gone."""
         os.close(self.leash)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_DOWN_S)
+        self.leash = -1
+        self._over(_DOWN_S)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for fd in (self.leash, self.alive, self.log):
+            if fd >= 0:
+                os.close(fd)
 
 
 def _end(text: str) -> str:

@@ -12,10 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 from msgspec import Struct
 
 from assay.errors import AssayError
-from assay.lab import cgroups, kernel, layer, network, rootfs
+from assay.lab import cgroups, emulation, kernel, layer, network, rootfs
+from assay.lab.emulation import Picture
+from assay.lab.hardware.state import State
 from assay.lab.scenario import Scenario
 from assay.lab.site import Site
 from assay.lab.slurm_conf import named
@@ -52,20 +55,37 @@ def prepare(host: Host, plan: Plan) -> None:
             if not path.startswith("/etc/slurm/") and named(host.name, glob, plan.spec):
                 layer.put(own.upper / path[1:], file.text, file.mode)
 
+    own.state.write_text(emulation.state_text(first_state(host, plan)), encoding="utf-8")
+
+
+def first_state(host: Host, plan: Plan) -> State:
+    """The state in which a scenario starts a host's hardware."""
+    state = State(uptime_s=float(plan.spec.uptime_s))
+    for glob, fields in plan.scenario.states.items():
+        if named(host.name, glob, plan.spec):
+            state = msgspec.convert(msgspec.to_builtins(state) | dict(fields), State)
+    return state
+
 
 def machine_id(lab: str, host: str) -> str:
     """The same at every start, another for every host."""
     return hashlib.sha256(f"assay lab {lab} {host}".encode()).hexdigest()[:32]
 
 
-def start(host: Host, plan: Plan, uptime_s: float) -> int:
+def start(host: Host, plan: Plan, uptime_s: float, shown: Picture, template: Picture) -> int:
     """Boot a host whose clock says `uptime_s`; the process id of its init. Called by the supervisor."""
-    plan.site.host(host.name).boot.write_text("", encoding="ascii")
+    own = plan.site.host(host.name)
+    own.boot.write_text("", encoding="ascii")
+    own.forget_hardware()
+
+    def become() -> None:
+        _become(host, plan, shown, template)
+
     number, said = os.pipe()
     wait, go = os.pipe()
     between = os.fork()
     if between == 0:  # new namespaces need a process of their own: its child is their first
-        _guarded(lambda: _divide(host, plan, uptime_s, said, wait))
+        _guarded(lambda: _divide(host, plan, uptime_s, (said, wait), become))
     os.close(said)
     os.close(wait)
     os.waitpid(between, 0)
@@ -81,7 +101,8 @@ def start(host: Host, plan: Plan, uptime_s: float) -> int:
     return pid
 
 
-def _divide(host: Host, plan: Plan, uptime_s: float, said: int, wait: int) -> None:
+def _divide(host: Host, plan: Plan, uptime_s: float, pipes: tuple[int, int], become: Callable[[], None]) -> None:
+    said, wait = pipes
     if plan.spec.constrain and host.role == "gpu":
         cgroups.join(plan.spec.name, host.name)
     kernel.unshare(_NAMESPACES)
@@ -95,17 +116,21 @@ def _divide(host: Host, plan: Plan, uptime_s: float, said: int, wait: int) -> No
         os._exit(0)
     if os.read(wait, 1) != b"g":  # until its cables are plugged in
         os._exit(1)
-    _become(host, plan)
+    become()
 
 
-def _become(host: Host, plan: Plan) -> NoReturn:
+def _become(host: Host, plan: Plan, shown: Picture, template: Picture) -> NoReturn:
     """Turn this process into the host's init."""
     os.setsid()
     kernel.set_hostname(host.name)
     kernel.mount("", "/", flags=kernel.REC | kernel.PRIVATE)
     network.set_up_interfaces(host)
-    rootfs.mount_root(host, plan.site, plan.spec, plan.database)
-    kernel.pivot(plan.site.host(host.name).root)
+    own = plan.site.host(host.name)
+    rootfs.mount_root(host, plan.site, plan.database)
+    rootfs.show_hardware(own, shown, template)
+    if plan.spec.constrain and host.role == "gpu":
+        cgroups.show(own.root / "sys/fs/cgroup")
+    kernel.pivot(own.root)
     for capability in kernel.OF_THE_MACHINE:
         kernel.drop_capability(capability)
     os.mkfifo("/run/initctl", 0o600)

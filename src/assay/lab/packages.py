@@ -148,7 +148,9 @@ def arrange(root: Path) -> None:
     for link, target in _ALTERNATIVES.items():
         if (root / "usr/sbin" / target).exists() and not (root / "usr/sbin" / link).exists():
             (root / "usr/sbin" / link).symlink_to(target)
-    for library in root.glob("usr/lib/*/libpmix.so.2"):  # Slurm asks for the name that only the -dev package has
+    for library in root.glob(
+        "usr/lib/*/pmix2/lib/libpmix.so.2"
+    ):  # Slurm asks for the name that only the -dev package has
         library.with_name("libpmix.so").symlink_to(library.name)
 
 

@@ -51,7 +51,7 @@ class Requests:
             if operation == "enter":
                 return {"ok": True}, [self.pidfd(host)]
             return {"ok": True, **self.action(operation, host)(host, request)}, []
-        except (AssayError, OSError, KeyError) as e:
+        except (AssayError, OSError, LookupError, ValueError, TypeError) as e:
             return {"ok": False, "error": str(e)}, []
 
     def action(self, operation: str, host: str) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
@@ -60,7 +60,7 @@ class Requests:
             self.machine(host)
         found = {
             "status": self.do_status, "power": self.do_power, "link": self.do_link, "kmsg": self.do_kmsg,
-            "log": self.do_log,
+            "log": self.do_log, "state": self.do_state,
         }.get(operation)  # fmt: skip
         if found is None:
             raise AssayError(f"unknown request {operation!r}")
@@ -116,10 +116,15 @@ class Requests:
         self.lab.tell_kernel_log(host, text=str(request["text"]))
         return {}
 
+    def do_state(self, host: str, request: dict[str, Any]) -> dict[str, Any]:
+        """{"fields": of the state of its emulated hardware}."""
+        self.lab.set_state(host, dict(request["fields"]))
+        return {}
+
     def do_log(self, host: str, _request: dict[str, Any]) -> dict[str, Any]:
         """The ends of a host's logs, also of one that is off."""
         directory = self.lab.plan.site.host(host).upper / "var/log"
-        return {"logs": {path.name: _tail(path) for path in sorted(directory.glob("*.log"))}}
+        return {"logs": {path.name: _tail(path) for path in sorted(directory.rglob("*.log"))}}
 
 
 def _line(client: socket.socket) -> bytes:

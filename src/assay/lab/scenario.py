@@ -24,14 +24,16 @@ class Scenario(Struct, frozen=True):
     """Hosts are named by globs over "gpu01", "login", ... and "spare".
 
     `slurm` = keys of slurm.conf (None takes one away); `nodes` = host glob -> keys of its NodeName line;
-    `files` = host glob -> path -> file, where /etc/slurm is one directory shared by all and goes under "*";
-    `states` = host glob -> fields of the state of its emulated hardware; `after` = (host, argv) run once all are idle.
+    `topology` = Slurm is told which nodes share a leaf switch; `files` = host glob -> path -> file, where /etc/slurm is
+    one directory shared by all and goes under "*"; `states` = host glob -> fields of the state of its hardware;
+    `after` = (host, argv) run once all are idle.
     """
 
     name: str
     summary: str
     slurm: Mapping[str, str | None] = {}
     nodes: Mapping[str, Mapping[str, str]] = {}
+    topology: bool = True
     files: Mapping[str, Mapping[str, File]] = {}
     states: Mapping[str, Mapping[str, Any]] = {}
     after: tuple[tuple[str, tuple[str, ...]], ...] = ()

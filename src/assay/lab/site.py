@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -84,6 +85,10 @@ class Site(Struct, frozen=True):
         """One mounted kernel log per host."""
         return self.private / "kmsg"
 
+    def template(self, role: str) -> Path:
+        """The emulated /sys that hosts of this role have in common."""
+        return self.private / "template" / ("gpu" if role == "gpu" else "server")
+
     def host(self, name: str) -> HostSite:
         """Paths of one host."""
         return HostSite(self.private / "hosts" / name)
@@ -130,11 +135,32 @@ class HostSite(Struct, frozen=True):
         return self.directory / "lab"
 
     @property
+    def proc(self) -> Path:
+        """What is emulated of single files in /proc."""
+        return self.directory / "proc"
+
+    @property
+    def state(self) -> Path:
+        """State of the emulated hardware."""
+        return self.lab / "state.json"
+
+    @property
+    def driver(self) -> Path:
+        """Socket on which emulated programs get their answers."""
+        return self.lab / "driver"
+
+    @property
     def boot(self) -> Path:
         """Lines "ready" and "failed DAEMON CODE"."""
         return self.lab / "boot"
 
     def prepare(self) -> None:
         """Make the directories."""
-        for path in (self.upper, self.work, self.root, self.sysfs, self.sys_upper, self.sys_work, self.lab):
+        for path in (self.upper, self.work, self.root, self.sysfs, self.sys_upper, self.sys_work, self.proc, self.lab):
             path.mkdir(parents=True, exist_ok=True)
+
+    def forget_hardware(self) -> None:
+        """Empty what a boot fills anew: /sys keeps nothing."""
+        for path in (self.sys_upper, self.sys_work):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()

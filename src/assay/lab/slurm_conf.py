@@ -11,6 +11,8 @@ from assay.lab.spec import CONTROL, Spec, gpu_nodes, node_name, spare
 JWT_KEY = "/etc/slurmctld/jwt.key"  # on ctl only
 ACCOUNTS = {"alice": "research", "bob": "acme"}
 PARTITIONS = ("batch", "all")
+_LEAF = 4  # nodes below one switch
+_FOR_JOBS = 0.96  # of the memory; the rest is the system's
 
 _CLUSTER = {
     "ClusterName": "lab",
@@ -23,8 +25,8 @@ _CLUSTER = {
     "SlurmdSpoolDir": "/var/spool/slurmd",
     "SlurmctldPidFile": "/run/slurmctld.pid",
     "SlurmdPidFile": "/run/slurmd.pid",
-    "SlurmctldLogFile": "/var/log/slurmctld.log",
-    "SlurmdLogFile": "/var/log/slurmd.log",
+    "SlurmctldLogFile": "/var/log/slurm/slurmctld.log",
+    "SlurmdLogFile": "/var/log/slurm/slurmd.log",
     "SlurmctldDebug": "info",
     "SlurmdDebug": "info",
     "SlurmdParameters": "config_overrides",  # the emulated hardware is not the machine's
@@ -34,8 +36,8 @@ _CLUSTER = {
     "GresTypes": "gpu",
     "MpiDefault": "none",
     "SwitchType": "switch/none",
-    "JobAcctGatherType": "jobacct_gather/linux",
     "ReturnToService": "1",
+    "MailProg": "/usr/bin/true",
     "RebootProgram": "/usr/sbin/reboot",
     "PropagateResourceLimits": "NONE",
     "PrologFlags": "Alloc",
@@ -51,11 +53,11 @@ _QUICK = {
     "KillWait": "5",
     "UnkillableStepTimeout": "30",
     "BatchStartTimeout": "10",
-    "JobAcctGatherFrequency": "5",
     "SchedulerParameters": "bf_interval=5,sched_interval=5,sched_min_interval=100000",
 }
 
 _ACCOUNTING = {
+    "JobAcctGatherType": "jobacct_gather/linux",
     "AccountingStorageType": "accounting_storage/slurmdbd",
     "AccountingStorageHost": CONTROL,
     "AccountingStorageTRES": "gres/gpu",
@@ -68,6 +70,7 @@ _ACCOUNTING = {
 def slurm_conf(spec: Spec, scenario: Scenario) -> str:
     """slurm.conf."""
     keys = _CLUSTER | _tracking(spec) | ({} if spec.slow_defaults else _QUICK)
+    keys |= {"TopologyPlugin": "topology/tree"} if scenario.topology else {}
     keys |= _ACCOUNTING if spec.accounting else {"AccountingStorageType": "accounting_storage/none"}
     for key, value in scenario.slurm.items():
         keys.pop(key, None)
@@ -93,13 +96,13 @@ def _node_lines(spec: Spec, scenario: Scenario) -> Iterator[str]:
 
 def node_keys(name: str, spec: Spec, scenario: Scenario) -> dict[str, str]:
     """What slurm.conf says about one node."""
-    shape = spec.gpu_shape
+    shape, machine = spec.gpu_shape, spec.gpu_shape.machine
     keys = {
-        "Sockets": str(shape.sockets),
-        "CoresPerSocket": str(shape.cores),
-        "ThreadsPerCore": str(shape.threads),
-        "RealMemory": str(shape.memory_mib),
-        "Gres": f"gpu:{shape.gres}:{shape.gpus}",
+        "Sockets": str(machine.cpu.sockets),
+        "CoresPerSocket": str(machine.cpu.cores),
+        "ThreadsPerCore": str(machine.cpu.threads),
+        "RealMemory": str(int(machine.memory_gib * 1024 * _FOR_JOBS)),
+        "Gres": f"gpu:{shape.gres}:{machine.gpus}",
     }
     for glob, changes in scenario.nodes.items():
         if named(name, glob, spec):
@@ -136,10 +139,19 @@ def _joined(keys: Mapping[str, str]) -> str:
     return " ".join(f"{key}={value}" for key, value in keys.items())
 
 
+def topology_conf(spec: Spec) -> str:
+    """topology.conf: leaf switches of a few nodes each below one spine."""
+    names = list(gpu_nodes(spec))
+    leaves = [names[first : first + _LEAF] for first in range(0, len(names), _LEAF)]
+    lines = [f"SwitchName=leaf{number} Nodes={_folded(leaf)}" for number, leaf in enumerate(leaves, 1)]
+    switches = "leaf1" if len(leaves) == 1 else f"leaf[1-{len(leaves)}]"
+    return "\n".join([*lines, f"SwitchName=spine Switches={switches}"]) + "\n"
+
+
 def gres_conf(spec: Spec) -> str:
     """gres.conf."""
     shape = spec.gpu_shape
-    return f"AutoDetect=off\nName=gpu Type={shape.gres} Count={shape.gpus} File={shape.device}\n"
+    return f"AutoDetect=off\nName=gpu Type={shape.gres} Count={shape.machine.gpus} File={shape.device}\n"
 
 
 def cgroup_conf(spec: Spec) -> str:
@@ -165,7 +177,7 @@ def slurmdbd_conf(password: str) -> str:
         "StorageUser": "slurm",
         "StoragePass": password,
         "StorageLoc": "slurm_acct_db",
-        "LogFile": "/var/log/slurmdbd.log",
+        "LogFile": "/var/log/slurm/slurmdbd.log",
         "PidFile": "/run/slurmdbd.pid",
     }
     return "".join(f"{key}={value}\n" for key, value in keys.items())
@@ -195,4 +207,5 @@ def files(spec: Spec, scenario: Scenario) -> dict[str, str]:
         "cgroup.conf": cgroup_conf(spec),
         "plugstack.conf": "",
     }
+    texts |= {"topology.conf": topology_conf(spec)} if scenario.topology else {}
     return texts | ({"job_submit.lua": JOB_SUBMIT} if spec.accounting else {})

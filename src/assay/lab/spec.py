@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from assay.errors import UsageError
+from assay.lab.hardware.shapes import SHAPES as MACHINES, Shape as Machine
 
 Role = Literal["control", "login", "gpu"]
 
@@ -21,25 +22,26 @@ _FIRST_NODE = 10  # addresses below are for hosts that are no nodes
 
 
 class Shape(Struct, frozen=True):
-    """What Slurm is told about a node of this kind. `device` = the files of its GPUs."""
+    """A kind of node. `hardware` = what it is made of, `gres` = type of its GPUs in Slurm, `device` = their files."""
 
     name: str
+    hardware: str
     gres: str
-    gpus: int
-    sockets: int
-    cores: int
-    threads: int
-    memory_mib: int
     device: str
+
+    @property
+    def machine(self) -> Machine:
+        """Its parts."""
+        return MACHINES[self.hardware]
 
 
 SHAPES: dict[str, Shape] = {
     shape.name: shape
     for shape in (
-        Shape("hgx-h100", "h100", 8, 2, 56, 2, 2_062_000, "/dev/nvidia[0-7]"),
-        Shape("hgx-b300", "b300", 8, 2, 64, 2, 2_062_000, "/dev/nvidia[0-7]"),
-        Shape("gb300-nvl72", "gb300", 4, 2, 72, 1, 960_000, "/dev/nvidia[0-3]"),
-        Shape("mi355x", "mi355x", 8, 2, 64, 2, 2_320_000, "/dev/dri/renderD[128-135]"),
+        Shape("hgx-h100", "hgx-h100", "h100", "/dev/nvidia[0-7]"),
+        Shape("hgx-b300", "hgx-b300", "b300", "/dev/nvidia[0-7]"),
+        Shape("gb300-nvl72", "gb300-tray", "gb300", "/dev/nvidia[0-3]"),
+        Shape("mi355x", "mi355x", "mi355x", "/dev/dri/renderD[128-135]"),
     )
 }
 

@@ -15,12 +15,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from assay.errors import AssayError
-from assay.lab import kernel, layer, network, node
+from assay.lab import drivers, emulation, kernel, layer, network, node
+from assay.lab.emulation import Picture
+from assay.lab.hardware.state import State
 from assay.lab.requests import Requests
 from assay.lab.site import SCRIPTS, Site, say
-from assay.lab.spec import CONTROL, Host, Spec, hosts
+from assay.lab.spec import CONTROL, Host, Role, Spec, hosts
 
 _NAMESPACES = kernel.NEWNS | kernel.NEWUTS | kernel.NEWIPC | kernel.NEWNET
 _CONTROL_S, _LOOK_S, _KMSG_S = 90.0, 0.01, 10.0
@@ -35,6 +40,7 @@ class Machine:
         self.pid, self.pidfd, self.boots = 0, -1, 0
         self.again_at: float | None = None
         self.trouble = ""
+        self.shown: Picture | None = None
 
     @property
     def power(self) -> str:
@@ -53,6 +59,7 @@ class Supervisor:
         self.control_until = time.monotonic() + _CONTROL_S
         self.selector = selectors.DefaultSelector()
         self.kernel_logs = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.templates: dict[bool, Picture] = {}
 
     # ---- hosts ----
 
@@ -64,13 +71,38 @@ class Supervisor:
         self.tell_kernel_log(name, zero=zero, text=f"<5>Linux version {os.uname().release} (emulated machine {name})")
         machine.again_at, machine.trouble = None, ""
         try:
-            machine.pid = node.start(machine.host, self.plan, uptime)
+            shown = self.hardware(machine)
+            machine.pid = node.start(machine.host, self.plan, uptime, shown, self.template(machine.host.role))
             machine.pidfd = os.pidfd_open(machine.pid)
         except (AssayError, OSError) as e:
             machine.trouble = str(e)
             self.trouble = self.trouble or f"{name} did not start: {e}"
             return
         machine.boots += 1
+
+    def hardware(self, machine: Machine) -> Picture:
+        """What a host's hardware shows in the state that it is in."""
+        text = self.plan.site.host(machine.host.name).state.read_text(encoding="utf-8")
+        machine.shown = emulation.picture(machine.host, self.plan.spec, emulation.state_of(text))
+        return machine.shown
+
+    def template(self, role: Role) -> Picture:
+        """What hosts of a role have in common, written where they can share it."""
+        gpu = role == "gpu"
+        if gpu not in self.templates:
+            self.templates[gpu] = emulation.template(role, self.plan.spec, self.plan.site.template(role) / "sys")
+        return self.templates[gpu]
+
+    def set_state(self, name: str, fields: dict[str, Any]) -> None:
+        """Change fields of the state of a host's hardware; it shows at once."""
+        machine, own = self.machines[name], self.plan.site.host(name)
+        state = msgspec.to_builtins(emulation.state_of(own.state.read_text(encoding="utf-8")))
+        changed = msgspec.convert(state | fields, State, strict=False)
+        before = machine.shown
+        own.state.write_text(emulation.state_text(changed), encoding="utf-8")
+        after = self.hardware(machine)
+        if machine.pid and before:
+            emulation.change(before, after, machine.pid, own.proc)
 
     def power_off(self, name: str) -> None:
         """Cut a host's power."""
@@ -175,6 +207,7 @@ def supervise(spec_plan: node.Plan, image: Path, leash: int) -> None:
         node.prepare(host, plan)
     network.make_bridges()
     _kernel_logs(site, plan.spec)
+    drivers.start(plan)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         with contextlib.suppress(FileNotFoundError):
             site.control.unlink()
