@@ -110,14 +110,22 @@ class Clock(Struct, frozen=True, tag="clock", omit_defaults=True):
 Step = Exec | Files | Links | Stat | Env | Which | Clock
 
 
+SCHEDULER = "@slurm"
+"""Under this name, which no node can have, lies what the scheduler said."""
+
+
 class Probe(Struct, frozen=True, omit_defaults=True):
-    """What one source reads on a node. `root` = why it wants root, "" when any user can read it."""
+    """What one source reads on a node. `root` = why it wants root, "" when any user can read it.
+
+    A probe whose place is the scheduler runs once, on the login node; its answer belongs to `SCHEDULER`.
+    """
 
     name: str
     steps: tuple[Step, ...]
     effect: Effect = "read"
     timeout_s: float = 20.0
     root: str = ""
+    place: Literal["node", "scheduler"] = "node"
 
 
 # ---- what a node answered -----------------------------------------------------------------------------------
@@ -245,8 +253,31 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
 TargetKind = Literal["local", "ssh", "slurm", "kubernetes", "replay"]
 
 
+class SlurmOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How jobs are asked for. `gres` "" = all GPUs of each node, "none" = no GPU; `extra` goes to srun and sbatch.
+
+    `partition` may be a comma list, "" is the default one. `workdir` is shared by login and nodes; sbatch needs it.
+    """
+
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    time: str = "00:10:00"
+    gres: str = ""
+    extra: tuple[str, ...] = ()
+    container_image: str = ""
+    container_mounts: str = ""
+    container_writable: bool = False
+    method: Literal["auto", "srun", "sbatch"] = "auto"
+    workdir: str = "~/.assay-jobs"
+
+
 class Target(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What to audit and how to get in. `nodes` is a folded node set; `ssh_options` go to the system's ssh verbatim."""
+    """What to audit and how to get in. `nodes` is a folded node set; `ssh_options` go to the system's ssh verbatim.
+
+    `via` = the command that enters the login node of a scheduler, e.g. ssh login; empty = we are on it.
+    """
 
     name: str = ""
     kind: TargetKind = "local"
@@ -259,6 +290,16 @@ class Target(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     access: Literal["lent", "bought", "own", "unknown"] = "unknown"
     fanout: int = 64
     timeout_s: float = 60.0
+    via: tuple[str, ...] = ()
+    emulated: bool = False
+    slurm: SlurmOptions = SlurmOptions()
+
+
+class LeftOut(Struct, frozen=True):
+    """Nodes of the target that are not looked at, folded, and why."""
+
+    nodes: str
+    why: str
 
 
 class RunInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -273,3 +314,4 @@ class RunInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     emulated: bool = False
     nodes: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()

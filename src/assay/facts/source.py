@@ -45,11 +45,15 @@ def source(probe: Probe, *, sees_missing: bool = False) -> Callable[[Parser], Pa
     return register
 
 
+_ABOVE = ("assay.slurm.sources",)
+"""Modules of higher layers that register sources, loaded by name: facts knows nothing of them."""
+
+
 def sources() -> dict[str, Source]:
     """Every source by probe name, all fact modules loaded."""
     package = importlib.import_module("assay.facts")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"assay.facts.{module.name}")
+    for module in (*(f"assay.facts.{m.name}" for m in pkgutil.iter_modules(package.__path__)), *_ABOVE):
+        importlib.import_module(module)
     return dict(sorted(_REGISTRY.items()))
 
 
