@@ -25,7 +25,7 @@ _KINDS = frozenset({
 
 def logical_lines(text: str) -> Iterator[str]:
     """Lines without comments, continued ones joined, blank ones left out."""
-    for line in _CONTINUED.sub(" ", text.removeprefix("\ufeff")).splitlines():
+    for line in _CONTINUED.sub("", text.removeprefix("\ufeff")).splitlines():
         bare = _COMMENT.sub("", line).replace("\\#", "#").strip()
         if bare:
             yield bare
@@ -199,7 +199,7 @@ def plugstack_conf(text: str) -> Plugstack:
     plugins: list[Plugin] = []
     includes: list[str] = []
     for line in logical_lines(text):
-        word, _, rest = line.partition(" ")
+        word, rest = (*line.split(None, 1), "")[:2]
         if word.lower() == "include":
             includes.append(rest.strip())
         elif word.lower() in ("required", "optional"):

@@ -48,7 +48,7 @@ def _clock_s(clock: re.Match[str]) -> float:
     days, first, second, third, fraction = clock.groups()
     a, b, c = int(first), int(second or 0), int(third or 0)
     if days is not None:
-        return int(days) * 86400 + a * 3600 + b * 60 + c
+        return int(days) * 86400 + a * 3600 + b * 60 + c + float(fraction or 0)
     if second is None:
         if fraction:
             raise ValueError("a duration in fractions of a minute")
