@@ -43,7 +43,7 @@ def own_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def lab(own_name: str) -> Iterator[Lab]:
     """Four nodes and a spare. Tests leave it as they found it."""
-    up = started(Spec(name=own_name, reboot_s=0.5))
+    up = started(Spec(name=own_name))
     try:
         yield up
     finally:

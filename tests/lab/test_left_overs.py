@@ -77,8 +77,10 @@ def test_a_killed_supervisor_leaves_nothing(name: str) -> None:
     lab = started(Spec(name=name, nodes=1))
     supervisor = lab.supervisor()
     assert supervisor
-    with subprocess.Popen([sys.executable, "-m", "assay.lab.enter", name, "gpu01", "root", "sleep", "100"]) as inside:
-        time.sleep(0.3)
+    argv = [sys.executable, "-m", "assay.lab.enter", name, "gpu01", "root", "sh", "-c", "echo in; sleep 100"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as inside:
+        assert inside.stdout
+        assert inside.stdout.readline() == b"in\n"
         os.kill(supervisor, signal.SIGKILL)
         assert gone(name) == []
         assert inside.wait(10) == 128 + signal.SIGKILL

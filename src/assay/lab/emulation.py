@@ -18,7 +18,8 @@ from assay.lab.virtual import VirtualHost
 
 PROGRAMS = (
     "nvidia-smi", "dcgmi", "nv-fabricmanager", "nvidia-imex", "nvidia-imex-ctl", "nvidia-container-cli", "nvidia-ctk",
-    "amd-smi", "rocm-smi", "rocminfo", "amd-ctk", "lspci", "ibstat", "ibstatus", "ibv_devinfo", "ibdev2netdev", "ofed_info",
+    "amd-smi", "rocm-smi", "rocminfo", "amd-ctk", "lspci", "ibstat", "ibstatus", "ibv_devinfo", "ibdev2netdev",
+    "ofed_info",
 )  # fmt: skip
 # of an invented host, what is hardware; what runs on a host of the lab is real
 _SHOWN = re.compile(

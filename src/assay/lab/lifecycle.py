@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -187,31 +186,36 @@ def down(name: str) -> bool:
     """End a lab and wait until nothing is left of it; False when none was up."""
     require_root()
     lab = Lab(name)
-    pid = lab.supervisor()
-    if pid is None:
-        return _forget(lab.site, name)
-    fd = os.pidfd_open(pid)
     try:
-        signal.pidfd_send_signal(fd, signal.SIGKILL)
-        if not select.select([fd], [], [], _DOWN_S)[0]:
-            raise AssayError(f"the lab {name!r} does not end", hint=f"process {pid} is still there")
+        lock = os.open(lab.site.lock, os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        pid = lab.supervisor()
+        if pid:
+            _kill(pid)
+        if not _free(lock, _DOWN_S if pid else 0):
+            raise AssayError(
+                f"the lab {name!r} does not end", hint="it is starting, or a process of it cannot be killed"
+            )
+        janitor.clean(lab.site, Spec(name=name))  # where the janitor was killed, too
     finally:
-        os.close(fd)
-    until = time.monotonic() + _DOWN_S
-    while lab.site.lock.exists() and time.monotonic() < until:
-        if _forget(lab.site, name):
-            break
+        os.close(lock)
+    return pid is not None
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _free(lock: int, seconds: float) -> bool:
+    """True once the lock is ours: supervisor and janitor have ended."""
+    until = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() > until:
+            return False
         time.sleep(_LOOK_S)
-    return True
-
-
-def _forget(site: Site, name: str) -> bool:
-    """Clean up in the place of a janitor that was killed; False while somebody holds the lock."""
-    if not Path(site.lock).exists():
-        return False
-    try:
-        with _locked(site):
-            janitor.clean(site, Spec(name=name))
-    except UsageError:
-        return False
-    return True

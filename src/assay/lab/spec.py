@@ -57,7 +57,7 @@ class Spec(Struct, frozen=True):
     scenario: str = "healthy"
     constrain: Literal["", "cgroup/v1"] = ""
     uptime_s: int = 1_987_654
-    reboot_s: float = 2.0
+    reboot_s: float = 2.0  # Slurm compares boot times in whole seconds: below 2 it may not see that a node rebooted
 
     @property
     def gpu_shape(self) -> Shape:
