@@ -40,7 +40,8 @@ def test_no_device_is_an_answer_of_ibv_devinfo() -> None:
 
 
 def test_ibdev2netdev_short_and_verbose() -> None:
-    short = "mlx5_0   port  1  ==>  ibp26s0  (Down)\nmlx5_bond_0 port 1 ==> bond0 (Up)\nmlx5_9 port 1 ==> (Down)\n"
+    bond = "mlx5_bond_0 port 1 ==> bond0 (Up)  # front end (old)\n"
+    short = "mlx5_0   port  1  ==>  ibp26s0  (Down)\n" + bond + "mlx5_9 port 1 ==> (Down)\n"
     seen = ib_tools.ibdev2netdev(short)
     assert [(r.device, r.netdev, r.up) for r in seen] == [
         ("mlx5_0", "ibp26s0", False), ("mlx5_bond_0", "bond0", True), ("mlx5_9", "", False),
@@ -161,3 +162,19 @@ def test_a_counter_that_cannot_be_read_is_counted() -> None:
     )
     seen = infiniband.sysfs_listing(text).devices[0].ports[0]
     assert (seen.state, seen.counters, seen.unreadable_counters) == ("ACTIVE", {"link_downed": 3}, 2)
+
+
+def test_ibnetdiscover_lists_nodes() -> None:
+    text = (
+        "vendid=0x2c9\ndevid=0xd2f2\nswitchguid=0x900a84030060aa10(900a84030060aa10)\n"
+        'Switch\t65 "S-900a84030060aa10"\t\t# "Quantum-2 leaf-4" enhanced port 0 lid 21 lmc 0\n'
+        '[1]\t"H-9c63c0030021ff02"[1](9c63c0030021ff02) \t\t# "n1 mlx5_0" lid 7 4xNDR\n'
+        '[65]\t"H-900a84030060aa18"[1](900a84030060aa18) \t\t# "Aggregation Node" lid 22 4xHDR\n\n'
+        'Ca\t1 "H-9c63c0030021ff02"\t\t# "n1 mlx5_0"\n'
+        '[1](9c63c0030021ff02) \t"S-900a84030060aa10"[1]\t\t# lid 7 lmc 0 "Quantum-2 leaf-4" lid 21 4xNDR\n'
+    )
+    seen = ib_tools.ibnetdiscover(text)
+    assert [(n.type, n.guid, n.name, n.ports, n.cabled, n.lid) for n in seen] == [
+        ("SW", "0x900a84030060aa10", "Quantum-2 leaf-4", 65, 2, 21),
+        ("CA", "0x9c63c0030021ff02", "n1 mlx5_0", 1, 1, None),
+    ]  # fmt: skip

@@ -121,6 +121,14 @@ def devices_view(text: str) -> View:
 
 
 def netdiscover_view(text: str) -> View:
+    nodes = ib_tools.ibnetdiscover(text)
+    if isinstance(nodes[0], ib_tools.FabricNode):
+        kinds = [n.type for n in nodes]
+        return {
+            "nodes": len(nodes), "switches": kinds.count("SW"), "cas": kinds.count("CA"), "name": nodes[0].name,
+            "names": [n.name for n in nodes], "first": msgspec.to_builtins(nodes[0]), "guids": [n.guid for n in nodes],
+            "lids": [n.lid for n in nodes if isinstance(n, ib_tools.FabricNode)],
+        }  # fmt: skip
     ports = ib_tools.ibnetdiscover_ports(text)
     keys = ("type", "lid", "port", "width", "speed", "peer_lid", "peer_port", "guid", "name", "peer_name")
     cabled = [p for p in ports if p.peer_lid is not None]

@@ -27,6 +27,11 @@ _LINK = re.compile(
 )
 _PCI = re.compile(r"(?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _LISTED = re.compile(r"^[ \t]+([A-Za-z]\w*)[ \t]+((?:[0-9a-f]{4}:?){4})[ \t\r]*$", re.MULTILINE)
+_NODE = re.compile(
+    r"^(Switch|Ca|Rt)[ \t]+(\d+)[ \t]+\"([SHR]-[0-9a-f]+)\"[ \t]*#[ \t]*\"([^\"\n]*)\"(?:[^\n]*?[ \t]lid[ \t](\d+))?",
+    re.MULTILINE,
+)
+_CABLE = re.compile(r"^\[\d+\](?:\([0-9a-f]+\))?[ \t]+\"", re.MULTILINE)
 _PERF_HEAD = re.compile(r"^#.*?Lid (\d+) port (\d+)", re.MULTILINE | re.IGNORECASE)
 _PERF = re.compile(r"^(\w+):\.*([0-9a-fx]+)[ \t\r]*$", re.MULTILINE)
 
@@ -46,6 +51,17 @@ class FabricPort(Struct, frozen=True, kw_only=True):
     peer_port: int | None = None
     peer_guid: str | None = None
     peer_name: str | None = None
+
+
+class FabricNode(Struct, frozen=True, kw_only=True):
+    """One block of ibnetdiscover without -p: `ports` it has, `cabled` those with a cable; only switches tell a LID."""
+
+    type: str
+    guid: str
+    name: str
+    ports: int
+    cabled: int
+    lid: int | None = None
 
 
 class PortCounters(Struct, frozen=True, kw_only=True):
@@ -233,6 +249,24 @@ def ibnetdiscover_ports(text: str) -> tuple[FabricPort, ...]:
     return ports
 
 
+def ibnetdiscover(text: str) -> tuple[FabricNode, ...] | tuple[FabricPort, ...]:
+    """`ibnetdiscover`: the nodes of the fabric, or with -p its ports."""
+    blocks = _blocks(text, _NODE)
+    if not blocks:
+        return ibnetdiscover_ports(text)
+    return tuple(
+        FabricNode(
+            type={"Switch": "SW", "Ca": "CA", "Rt": "RT"}[m[1]],
+            ports=int(m[2]),
+            guid="0x" + m[3][2:],
+            name=m[4],
+            lid=int(m[5]) if m[5] else None,
+            cabled=len(_CABLE.findall(body)),
+        )
+        for m, body in blocks
+    )
+
+
 def _fabric_port(g: tuple[Any, ...]) -> FabricPort:
     peer = {} if g[6] is None else {
         "peer_type": g[6], "peer_lid": int(g[7]), "peer_port": int(g[8]), "peer_guid": g[9], "peer_name": g[11],
@@ -264,7 +298,7 @@ def _netdev(line: str) -> RdmaNetdev | None:
     pci = words.pop(0) if words and _PCI.fullmatch(words[0]) else ""
     if not arrow or not words or not port or not port[0].isdigit():
         return None
-    netdev, _, ip = right.strip().rpartition("(")
+    netdev, _, ip = right.partition("(")
     return RdmaNetdev(
         device=words[0],
         port=int(port[0]),
@@ -323,6 +357,7 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     "ibv_devices": ibv_devices,
     "ibdev2netdev": ibdev2netdev,
     "ibdev2netdev -v": ibdev2netdev,
+    "ibnetdiscover": ibnetdiscover,
     "ibnetdiscover -p": ibnetdiscover_ports,
     "perfquery": perfquery,
     "perfquery -x": perfquery,
