@@ -28,12 +28,15 @@ def hierarchies(mounts: str) -> dict[str, Path]:
 def usable() -> dict[str, Path]:
     """The hierarchies, when all that are needed are there and can be written."""
     found = hierarchies(_MOUNTS.read_text(encoding="utf-8"))
-    return found if set(found) == set(CONTROLLERS) else {}
+    whole = set(found) == set(CONTROLLERS) and all(os.access(point, os.W_OK) for point in found.values())
+    return found if whole else {}
 
 
 def why_not() -> str:
     """Why jobs cannot be kept to their GPUs here."""
     kinds = {line.split(" ")[2] for line in _MOUNTS.read_text(encoding="utf-8").splitlines()}
+    if "cgroup" in kinds:
+        return f"the cgroups of version 1 ({', '.join(CONTROLLERS)}) cannot be written here"
     return "this machine has cgroup v2 only" if "cgroup2" in kinds else "this machine has no cgroups of version 1"
 
 

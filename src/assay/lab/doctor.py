@@ -44,6 +44,10 @@ def _kernel() -> Iterator[Line]:
             yield Line("ok", f"file system {name}")
         else:
             yield Line("note", f"file system {name} is not loaded", f"modprobe {name}")
+    if Path("/usr").is_mount():
+        yield Line(
+            "bad", "/usr is a file system of its own: nodes would not see it", "the lab needs /usr on the root disk"
+        )
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         yield Line("bad", "/dev/fuse cannot be used: nodes would have no kernel log of their own", "modprobe fuse")
 

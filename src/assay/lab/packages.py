@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -19,7 +19,7 @@ from assay.errors import AssayError
 
 SLURM = (
     "slurmctld", "slurmd", "slurmdbd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin",
-    "slurm-wlm-jwt-plugin", "munge", "libpmix2", "python3-minimal", "iproute2", "procps",
+    "slurm-wlm-jwt-plugin", "munge", "libpmix2", "python3", "iproute2", "procps",
 )  # fmt: skip
 DATABASE = ("mariadb-server-core",)
 
@@ -55,6 +55,13 @@ def cache_directory() -> Path:
 def image(name: str, wanted: Sequence[str], say: Say, cache: Path | None = None) -> Path:
     """The directory that `wanted` and what they need beyond this machine's packages are unpacked in."""
     cache = cache or cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held by nobody for longer than a download may take
+        return _image(name, wanted, say, cache)
+
+
+def _image(name: str, wanted: Sequence[str], say: Say, cache: Path) -> Path:
     known, stamp = recorded(cache, name), _stamp(wanted)
     if known and known.stamp == stamp and _root(cache, known.key).is_dir():
         return _root(cache, known.key)
@@ -134,8 +141,7 @@ def _fetch(cache: Path, key: str, packages: Sequence[str], say: Say) -> None:
         for deb in sorted(debs.iterdir()):
             _run(["dpkg-deb", "--extract", str(deb), str(root)], _UNPACK_S)
         arrange(root)
-        with contextlib.suppress(FileExistsError):
-            root.rename(_root(cache, key))
+        root.rename(_root(cache, key))
 
 
 def arrange(root: Path) -> None:

@@ -43,9 +43,11 @@ def text(found: dict[str, Any]) -> str:
     spec = Spec(nodes=about["nodes"])
     kind = [about["shape"], about["scenario"], "accounting" if about["accounting"] else "no accounting"]
     kind += ["Slurm's own time-outs"] if about["slow_defaults"] else []
+    trouble = [f"trouble: {found['trouble']}"] if found["trouble"] else []
     lines = [
         f"lab {found['name']!r}: {', '.join(kind)}; hardware emulated",
         f"jobs are kept to their GPUs by: {found['device_constraint']}",
+        *trouble,
         "",
         f"{'host':<8} {'role':<8} {'address':<12} {'power':<8} {'boots':>5}  slurm",
     ]

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Machine:
 class Supervisor:
     """State of a running lab."""
 
-    def __init__(self, plan: node.Plan) -> None:
+    def __init__(self, plan: node.Plan, helpers: Mapping[int, str]) -> None:
         self.plan = plan
         self.machines = {host.name: Machine(host) for host in hosts(plan.spec)}
         self.waiting = [host.name for host in hosts(plan.spec)]
@@ -60,6 +61,7 @@ class Supervisor:
         self.selector = selectors.DefaultSelector()
         self.kernel_logs = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.templates: dict[bool, Picture] = {}
+        self.helpers = dict(helpers)
 
     # ---- hosts ----
 
@@ -120,6 +122,8 @@ class Supervisor:
                 return
             if not pid:
                 return
+            if pid in self.helpers:
+                self.trouble = self.trouble or f"the process of the {self.helpers[pid]} ended"
             for machine in self.machines.values():
                 if machine.pid == pid:
                     self.went_off(machine, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
@@ -206,18 +210,17 @@ def supervise(spec_plan: node.Plan, image: Path, leash: int) -> None:
     for host in hosts(plan.spec):
         node.prepare(host, plan)
     network.make_bridges()
-    _kernel_logs(site, plan.spec)
-    drivers.start(plan)
+    helpers = {_kernel_logs(site, plan.spec): "kernel logs", drivers.start(plan): "emulated drivers"}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         with contextlib.suppress(FileNotFoundError):
             site.control.unlink()
         listening.bind(str(site.control))
         listening.listen(64)
-        Supervisor(plan).run(listening, leash)
+        Supervisor(plan, helpers).run(listening, leash)
 
 
-def _kernel_logs(site: Site, spec: Spec) -> None:
-    """Start the process that keeps the kernel logs, and wait until they are mounted."""
+def _kernel_logs(site: Site, spec: Spec) -> int:
+    """Start the process that keeps the kernel logs and wait until they are mounted; its process id."""
     program = SCRIPTS.parent / "kmsg.py"
     argv = [sys.executable, "-IS", str(program), str(site.kernel_logs), *(host.name for host in hosts(spec))]
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
@@ -227,3 +230,5 @@ def _kernel_logs(site: Site, spec: Spec) -> None:
             raise AssayError("the kernel logs did not start in time")
         if stream.readline() != b"ready\n":
             raise AssayError("the kernel logs did not start")
+    process.returncode = 0  # the supervisor reaps it with all others
+    return process.pid
