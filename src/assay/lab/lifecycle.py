@@ -24,6 +24,7 @@ from assay.lab.spec import CONTROL, Spec, check, gpu_nodes
 
 _START_S, _PER_NODE_S, _DOWN_S, _AFTER_S = 60.0, 1.0, 15.0, 60.0
 _LOOK_S = 0.05
+_ENDING_S = 5.0  # for a lab that was killed and is not quite gone
 _STATE = re.compile(r"^NodeName=(\S+) .*? State=(\S+)", re.MULTILINE)
 _LOG_LINES = 12
 
@@ -65,12 +66,10 @@ def _locked(site: Site) -> Iterator[int]:
         site.directory.parent.mkdir(mode=0o700, exist_ok=True)
         site.directory.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(site.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        name = site.directory.name
+        if not _free(fd, 0 if Lab(name).supervisor() else _ENDING_S):
             os.close(fd)
-            name = site.directory.name
-            raise UsageError(f"the lab {name!r} is already up", hint="assay lab status; assay lab down") from None
+            raise UsageError(f"the lab {name!r} is already up", hint="assay lab status; assay lab down")
         with contextlib.suppress(FileNotFoundError):
             if os.fstat(fd).st_ino == site.lock.stat().st_ino:
                 break
