@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from assay.slurm.words import amount
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n")
 _COMMENT = re.compile(r"(?<!\\)#.*")
-_PAIR = re.compile(r"([A-Za-z_][\w\[\]./:-]*)\s*[+-]?=\s*(\"[^\"]*\"?|'[^']*'?|\S*)")
+_PAIR = re.compile(r"(?<!\S)([A-Za-z_][\w\[\]./:-]{0,63}?)[ \t]{0,64}[+-]?=[ \t]{0,64}(\"[^\"]*\"?|'[^']*'?|\S*)")
 _INCLUDE = re.compile(r"include\s+(\S.*)", re.IGNORECASE)
 _KINDS = frozenset({
     "nodename", "partitionname", "nodeset", "downnodes", "frontendname", "switchname", "blockname", "name", "mpi",
@@ -203,7 +202,7 @@ def plugstack_conf(text: str) -> Plugstack:
         if word.lower() == "include":
             includes.append(rest.strip())
         elif word.lower() in ("required", "optional"):
-            path, *args = shlex.split(rest, posix=False) or [""]
+            path, *args = rest.split() or [""]
             plugins.append(Plugin(path, word.lower() == "required", tuple(args)))
         else:
             raise ValueError(f"not a plugstack.conf: {line[:60]!r}")

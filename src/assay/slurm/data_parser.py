@@ -21,6 +21,7 @@ Object = dict[str, Any]
 # What Slurm stores for "not set" and "no limit" in 16, 32 and 64 bits, where a version passes them on bare.
 _NO_VALUE = frozenset({-1, -2, 0xFFFE, 0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE})
 _INFINITE = frozenset({0xFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
+_LARGEST = 1 << 63
 _API = re.compile(r"v?(\d+\.\d+\.\d+)$")
 
 
@@ -84,7 +85,7 @@ def number(value: Any, *, keep_negative: bool = False) -> int | float | None:
         return None
     if value in _INFINITE or (value in _NO_VALUE and not (keep_negative and value < 0)):
         return None
-    return tidy(value)
+    return tidy(value) if -_LARGEST < value < _LARGEST else None
 
 
 def whole(value: Any) -> int | None:

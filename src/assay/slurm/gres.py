@@ -7,9 +7,8 @@ import re
 
 from msgspec import Struct
 
-from assay.slurm.words import amount, said
+from assay.slurm.words import amount, outside, said
 
-_SPLIT = re.compile(r",(?![^()]*\))")
 _ENTRY = re.compile(r"(?:gres[:/])?([\w.-]+)((?:[:/=](?:\(null\)|[^:=()\s]+))*)((?:\([^()]*\))*)")
 _PART = re.compile(r"[:=](\(null\)|[^:=]+)")
 _PAREN = re.compile(r"\(([A-Za-z]+):([^()]*)\)")
@@ -35,18 +34,13 @@ class Gres(Struct, frozen=True, omit_defaults=True):
         return self.type is not None and bool(_MIG.search(self.type))
 
 
-def entries(text: str) -> list[str]:
-    """Split at the commas that stand outside parentheses."""
-    return [part.strip() for part in _SPLIT.split(text) if part.strip()]
-
-
 @functools.lru_cache(maxsize=4096)
 def gres(text: str | None) -> tuple[Gres, ...]:
     """All entries of a Gres, GresUsed, TresPerNode or gres_detail text. Raises ValueError for what is none."""
     value = said(text)
     if value is None:
         return ()
-    found = (_entry(part) for part in entries(value))
+    found = (_entry(part) for part in outside(value, "()"))
     return tuple(g for g in found if g.name not in _NOT_GRES)
 
 

@@ -10,13 +10,12 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from assay.slurm.words import said
+from assay.slurm.words import outside, said
 
 MOST = 200_000  # names in one hostlist: more than any cluster has nodes
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,9}))?)?")
 _NAME = re.compile(r"[\w.:%/@+~-]+")
-_COMMA = re.compile(r",(?![^\[\]]*\])")
 _NUMBERED = re.compile(r"[\w.-]*[A-Za-z_.-]\d+")
 
 
@@ -24,8 +23,8 @@ def expand(text: str | None) -> list[str]:
     """Every name in the order written, repetitions kept; [] for (null). Raises ValueError for what is no hostlist."""
     value = said(text)
     found: list[str] = []
-    for part in _COMMA.split(value) if value else ():
-        found.extend(itertools.islice(_names(part.strip()), MOST + 1 - len(found)))
+    for part in outside(value, "[]") if value else ():
+        found.extend(itertools.islice(_names(part), MOST + 1 - len(found)))
         if len(found) > MOST:
             raise ValueError(f"a hostlist of more than {MOST} names")
     return found

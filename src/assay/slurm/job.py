@@ -126,8 +126,8 @@ _TEXT_KEYS = (
     "SubmitLine",
 )  # fmt: skip
 _FREE = {key: _TEXTS - {key} for key in _TEXT_KEYS} | {"JobName": frozenset({"UserId"})}
-_OWNER = re.compile(r"(.*)\((\d+)\)")
-_EXIT = re.compile(r"(\d+):(\d+)")
+_OWNER = re.compile(r"(.*)\((\d{1,18})\)")
+_EXIT = re.compile(r"(\d{1,18}):(\d{1,18})")
 
 FIELDS: Fields = {
     "JobId": ("job_id", whole),

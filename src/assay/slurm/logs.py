@@ -12,7 +12,7 @@ from assay.slurm.times import stamp
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT[\d:.]+)\]\s+(?:\[([\d.]+(?:batch|extern|\d+)?)\]\s+)?(.*)")
 _SYSLOG = re.compile(r"(?:<\d+>)?(?:slurmctld|slurmd)(?:\[\d+\])?: ")
 _NODE = r"(?P<node>[\w.:-]+(?:\[[\d,-]+\])?(?:,[\w.:-]+(?:\[[\d,-]+\])?)*)"
-_JOB = r"(?:JobId=|job )(?P<job>\d+)"
+_JOB = r"(?:JobId=|job )(?P<job>\d{1,18})"
 # First that fits.
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("reason-set", re.compile(rf"update_node: node {_NODE} reason set to: (?P<text>.*)")),
@@ -31,7 +31,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("prolog-failed", re.compile(rf".*?(?:prolog_error for|prolog launch failure,) {_JOB}", re.IGNORECASE)),
     ("epilog-failed", re.compile(rf".*?epilog.*?error.*?{_NODE} for {_JOB}", re.IGNORECASE)),
     ("node-failure", re.compile(
-        r".*?\*\*\* (?:JOB|STEP) (?P<job>\d+)\S* ON (?P<node>\S+) CANCELLED AT \S+ DUE TO NODE FAIL",
+        r".*?\*\*\* (?:JOB|STEP) (?P<job>\d{1,18})\S* ON (?P<node>\S+) CANCELLED AT \S+ DUE TO NODE FAIL",
     )),
     ("responding", re.compile(rf"Node {_NODE} now responding")),
     ("returned", re.compile(rf"(?:node_did_resp|Node) {_NODE} returned to service")),

@@ -35,7 +35,7 @@ _SHAPES: Shapes = (
     | dict.fromkeys(_FREE)
 )
 _HEADS = frozenset({"jobid", "jobidraw"})
-_STEP = re.compile(r"(?P<job>\d+(?:_(?:\[[^\]]*\]|\d+)|\+\d+)?)(?:\.(?P<step>[\w+-]+))?")
+_STEP = re.compile(r"(?P<job>\d{1,18}(?:_(?:\[[^\]]*\]|\d+)|\+\d+)?)(?:\.(?P<step>[\w+-]+))?")
 _REFUSED = re.compile(r"Invalid field requested: \"([^\"]+)\"")
 _DASHES = re.compile(r"-{2,}(?: -{2,})*\s*")
 _MOST_LINES = 200  # of one record: SubmitLine may hold line breaks
@@ -148,18 +148,21 @@ def _records(text: str, sep: str, columns: int) -> list[str]:
     """Lines, with those joined that a line break inside a value has split."""
     found: list[str] = []
     held: list[str] = []
+    seps = 0
     for line in text.split("\n"):
+        mine = line.count(sep)
+        if not held and not line.strip(BLANK):
+            continue
         held.append(line.rstrip("\r"))
-        seps = sum(part.count(sep) for part in held)
+        seps += mine
         if seps >= columns - 1:
-            if len(held) > 1 and held[-1].count(sep) >= columns - 1:
+            if len(held) > 1 and mine >= columns - 1:  # a whole record: what is held before it is a torn one
                 found.append("\n".join(held[:-1]))
                 held = held[-1:]
             found.append("\n".join(held))
-            held = []
-        elif not any(part.strip(BLANK) for part in held):
-            held = []
+            held, seps = [], 0
         elif len(held) > _MOST_LINES:
+            seps -= held[0].count(sep)
             found.append(held.pop(0))
     return [*found, *held]
 

@@ -94,11 +94,13 @@ _BACKFILL = {
     "last queue length": "backfill_queue",
 }
 _SECTIONS = {"": _TOP, "main schedule statistics": _MAIN, "backfilling stats": _BACKFILL}
-_HEAD = re.compile(r"sdiag output at (.+?)(?: \((\d+)\))?\s*$", re.MULTILINE)
-_SINCE = re.compile(r"Data since\s+(.+?)(?: \((\d+)\))?\s*$", re.MULTILINE)
-_LATENCY = re.compile(r"Latency for \d+ calls to gettimeofday\(\): (\d+) microseconds")
-_RPC = re.compile(r"\s+(\S+)\s+\(\s*(\d+)\)\s+count:(\d+)(?:\s+ave_time:(\d+))?(?:\s+total_time:(\d+))?")
-_VALUE = re.compile(r"(\s*)([A-Z][^:]*):\s*(-?\d+)\s*$")
+_HEAD = re.compile(r"sdiag output at (.+?)(?: \((\d{1,18})\))?\s*$", re.MULTILINE)
+_SINCE = re.compile(r"Data since\s+(.+?)(?: \((\d{1,18})\))?\s*$", re.MULTILINE)
+_LATENCY = re.compile(r"Latency for \d{1,18} calls to gettimeofday\(\): (\d{1,18}) microseconds")
+_RPC = re.compile(
+    r"\s+(\S+)\s+\(\s*(\d{1,18})\)\s+count:(\d{1,18})(?:\s+ave_time:(\d{1,18}))?(?:\s+total_time:(\d{1,18}))?"
+)
+_VALUE = re.compile(r"(\s*)([A-Z][^:]*):\s*(-?\d{1,18})\s*$")
 
 
 def sdiag(text: str) -> Sdiag:

@@ -63,7 +63,7 @@ _SPEC = {
 }
 LETTERS, WORDS = aliases(_SPEC)
 
-_LABEL = re.compile(r"(\d+)(?:_(?:\[(.*)\]|(\d+))|\+(\d+))?")
+_LABEL = re.compile(r"(\d{1,18})(?:_(?:\[(.*)\]|(\d{1,18}))|\+(\d{1,18}))?")
 _CELLS = {
     "name": r"(.*?)",
     "state": r"([A-Z][A-Z_]*)",

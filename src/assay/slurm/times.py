@@ -18,8 +18,8 @@ _UNLIMITED = frozenset({"unlimited", "infinite"})
 _UNSAID = frozenset({
     "", "(null)", "n/a", "none", "unknown", "invalid", "not_set", "partition_limit", "global", "never",
 })  # fmt: skip
-_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,6}))?(?::(\d{1,6}))?(\.\d+)?")
-_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*(u?m?sec|min(?:utes?)?|hours?|days?)", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,6}))?(?::(\d{1,6}))?(\.\d{1,9})?")
+_UNIT = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(u?m?sec|min(?:utes?)?|hours?|days?)", re.IGNORECASE)
 _SECONDS = {"usec": 1e-6, "msec": 1e-3, "sec": 1.0, "min": 60.0, "hou": 3600.0, "day": 86400.0}
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d\d:?\d\d)?")
 _EPOCH = re.compile(r"\d{9,11}")

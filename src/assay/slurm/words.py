@@ -7,8 +7,8 @@ import re
 _NOTHING = frozenset({
     "", "(null)", "(null type)", "n/a", "n/s", "none", "unknown", "none assigned", "not_set", "invalid",
 })  # fmt: skip
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTPE]?)i?B?[nc]?", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
+_AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGTPE]?)i?B?[nc]?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3, "E": 1024.0**4}
 _TIMES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5, "E": 1024**6}
 
@@ -58,6 +58,22 @@ def amount(text: str | None) -> int | float | None:
     """A count with an optional binary suffix, e.g. 2K = 2048."""
     found = _AMOUNT.fullmatch(text.strip()) if text else None
     return tidy(float(found[1]) * _TIMES[found[2].upper()]) if found else None
+
+
+def outside(text: str, brackets: str) -> list[str]:
+    """Split at the commas that stand outside a pair of brackets such as "()"; empty parts are left out."""
+    found: list[str] = []
+    held: list[str] = []
+    depth = 0
+    for piece in re.split(rf"([,{re.escape(brackets)}])", text):
+        if piece == "," and not depth:
+            found.append("".join(held))
+            held = []
+            continue
+        depth = max(0, depth + (piece == brackets[0]) - (piece == brackets[1]))
+        held.append(piece)
+    found.append("".join(held))
+    return [part.strip() for part in found if part.strip()]
 
 
 def names(text: str | None) -> tuple[str, ...]:
