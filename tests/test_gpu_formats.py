@@ -1,5 +1,8 @@
 """Outputs of GPU and fabric tools that no source reads but users mail: odd corners, invented."""
 
+import contextlib
+import time
+
 import pytest
 
 from assay.facts import (
@@ -14,6 +17,7 @@ from assay.facts import (
     nvidia_topo,
     rocm_smi,
 )
+from assay.facts.formats import formats
 
 
 def test_version_lines_of_old_and_new_drivers() -> None:
@@ -203,3 +207,11 @@ def test_rocm_smi_matrices_and_csv() -> None:
         (0, 7.0, "0000:c1:00.0"),
         (1, 0.0, "0000:c6:00.0"),
     ]
+
+
+@pytest.mark.parametrize("command", sorted(formats()))
+def test_a_paste_of_blank_lines_does_not_stall_a_reader(command: str) -> None:
+    begin = time.process_time()
+    with contextlib.suppress(ValueError):
+        formats()[command]("\n" * 40_000)
+    assert time.process_time() - begin < 5

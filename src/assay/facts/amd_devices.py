@@ -17,7 +17,7 @@ from assay.facts.users import group_names
 from assay.model import Fact, Files, Links, Missing, Probe, RawFact, Stat
 
 _CARD = re.compile(r"^/sys/class/drm/(card\d+)/device(?:/(.*))?$")
-_COUNT = re.compile(r"^\s*(ue|ce|de)\s*:\s*(\d+)\s*$", re.MULTILINE)
+_COUNT = re.compile(r"^[ \t]*(ue|ce|de)[ \t]*:[ \t]*(\d+)[ \t]*$", re.MULTILINE)
 _PAGE = re.compile(r"^0x[0-9a-f]+\s*:\s*0x[0-9a-f]+\s*:\s*([RPF])\s*$", re.MULTILINE | re.IGNORECASE)
 _FILES = ("current_compute_partition", "current_memory_partition", "unique_id", "pcie_replay_count")
 

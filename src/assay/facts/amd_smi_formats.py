@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z/%°]*)\s*$")
 _FAILED = re.compile(
     r"^(?:ERROR:\w+:|AMDSMI_STATUS_|AmdSmi\w*Exception|.*\bdriver not (?:initialized|loaded))", re.MULTILINE
 )
-_JSON = re.compile(r'^\s*([\[{])\s*(?:["\[{\]}]|$)', re.MULTILINE)
+_JSON = re.compile(r'^[ \t]*([\[{])[ \t]*(?:["\[{\]}]|$)', re.MULTILINE)
 _GAP = re.compile(r"\s{2,}")
 _BDF = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$", re.IGNORECASE)
 _ROW = re.compile(r"^GPU(\d+)\s+(\S+)\s+(.*)$")

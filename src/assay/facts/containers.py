@@ -20,9 +20,9 @@ _SINGULARITY = re.compile(r"^(apptainer|singularity(?:-ce|-pro)?) version (\d\S*
 _SINGULARITY_2 = re.compile(r"^(\d+\.\d+(?:\.\d+)?(?:-\S+)?)$")
 _PODMAN = re.compile(r"^podman version (\d\S*)", re.MULTILINE)
 _ENROOT = re.compile(r"^(?:enroot )?(?:version )?v?(\d+\.\d+\.\d+\S*)$", re.MULTILINE)
-_SECTION = re.compile(r"^\s*\[plugins?\..*runtimes\.[\"']?([\w-]+)[\"']?\]", re.MULTILINE)
-_DEFAULT_RUNTIME = re.compile(r"^\s*default_runtime_name\s*=\s*[\"']([^\"']*)", re.MULTILINE)
-_SETTING = re.compile(r"^\s*([\w-]+)\s*=\s*(.*?)\s*(?:#.*)?$", re.MULTILINE)
+_SECTION = re.compile(r"^[ \t]*\[plugins?\..*runtimes\.[\"']?([\w-]+)[\"']?\]", re.MULTILINE)
+_DEFAULT_RUNTIME = re.compile(r"^[ \t]*default_runtime_name\s*=\s*[\"']([^\"']*)", re.MULTILINE)
+_SETTING = re.compile(r"^[ \t]*([\w-]+)\s*=\s*(.*?)\s*(?:#.*)?$", re.MULTILINE)
 
 
 class Containerd(Fact, frozen=True):
@@ -94,7 +94,7 @@ def containerd(raw: RawFact) -> Containerd | Missing:
     configs = raw.files("config")
     text = "\n".join(configs.values())
     default = _DEFAULT_RUNTIME.findall(text)
-    cdi = re.findall(r"^\s*enable_cdi\s*=\s*(true|false)", text, re.MULTILINE)
+    cdi = re.findall(r"^[ \t]*enable_cdi\s*=\s*(true|false)", text, re.MULTILINE)
     version = _CONTAINERD.search(raw.out("version"))
     return Containerd(
         version=version[2] if version else None,

@@ -18,12 +18,13 @@ from assay.facts.text import tried
 from assay.model import Exec, Fact, Missing, Probe, RawFact
 
 _COUNT = re.compile(r"^(\d+) (GPU|NvSwitch|CPU|CPU Core|ConnectX)(?:s|es)? found", re.MULTILINE)
-_ROW = re.compile(r"^\|\s*(\d*)\s*\|\s*([^:|]+?):\s*(.*?)\s*(?:\(Active\)\s*)?\|\s*$", re.MULTILINE)
+_ROW = re.compile(r"^\| *(?:(\d+) *)?\|([^:|]+):(.*?)(?:\(Active\)\s*)?\|\s*$")
+_WIDEST = 500
 _WATCH = re.compile(
     r"(?:^|[|\s\"->])(PCIe|NVLINK|Memory|SM|InfoROM|Thermal|Power|Driver|NvSwitch N?F)\b[\s|:\"]+(On|Off)\b"
 )
-_VERSION = re.compile(r"^\s*[Vv]ersion\s*:\s*(\S+)", re.MULTILINE)
-_ENGINE_BLOCK = re.compile(r"^\s*Hostengine build info", re.MULTILINE)
+_VERSION = re.compile(r"^[ \t]*[Vv]ersion[ \t]*:[ \t]*(\S+)", re.MULTILINE)
+_ENGINE_BLOCK = re.compile(r"^[ \t]*Hostengine build info", re.MULTILINE)
 _ENTITY = re.compile(r"^\s*(GPU|GPU-I|GPU-CI|Switch|CPU|Core|Link)\s+(\d\S*)\s+(.*\S)\s*$")
 _LINK_OWNER = re.compile(r"^\s*(?:gpuId|physicalId|NvSwitch|GPU)\s+(\d+)\s*:\s*$", re.IGNORECASE)
 _LINK_STATES = frozenset({"U", "D", "X", "_"})
@@ -117,11 +118,11 @@ def discovery(text: str) -> DcgmDiscovery:
         raise ValueError("not an answer of dcgmi discovery -l")
     section = text.split("NvSwitch", 1)[0].split("CPUs found", 1)[0]
     gpus: list[dict[str, str]] = []
-    for number, key, value in _ROW.findall(section):
-        if number:
-            gpus.append({"id": number})
+    for row in filter(None, (_ROW.match(line) for line in section.splitlines() if len(line) <= _WIDEST)):
+        if row[1]:
+            gpus.append({"id": row[1]})
         if gpus:
-            gpus[-1][key] = value
+            gpus[-1][row[2].strip()] = row[3].strip()
     return DcgmDiscovery(
         gpus=tuple(_gpu(g) for g in gpus),
         claimed=counts.get("GPU"),

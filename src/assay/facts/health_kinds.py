@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _LEVEL = re.compile(r"dcgmi diag\b[^\n;|&]*?(?:-r|--run)[ =]?\s*([1-4])\b")
 
 # Words in a command, a script or an NHC configuration -> the kind of active test that runs.

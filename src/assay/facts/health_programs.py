@@ -53,8 +53,8 @@ _SLURM = re.compile(
     r"^\s*(HealthCheckProgram|HealthCheckInterval|HealthCheckNodeState|Prolog|Epilog|TaskProlog)\s*=\s*([^#\n]+?)\s*$",
     re.MULTILINE | re.IGNORECASE,
 )
-_EXEC = re.compile(r"^\s*ExecStart\s*=\s*[-@:+!]*(.+?)\s*$", re.MULTILINE)
-_CALENDAR = re.compile(r"^\s*(On(?:Calendar|UnitActiveSec|BootSec|UnitInactiveSec))\s*=\s*(.+?)\s*$", re.MULTILINE)
+_EXEC = re.compile(r"^[ \t]*ExecStart\s*=\s*[-@:+!]*(.+?)\s*$", re.MULTILINE)
+_CALENDAR = re.compile(r"^[ \t]*(On(?:Calendar|UnitActiveSec|BootSec|UnitInactiveSec))\s*=\s*(.+?)\s*$", re.MULTILINE)
 _DATE = re.compile(r"\b(\d{4})-?(\d\d)-?(\d\d)[T ](\d\d:\d\d:\d\d)")
 
 

@@ -16,8 +16,8 @@ from assay.model import Exec, Fact, Files, Missing, Probe, RawFact, Stat
 _VERSION = re.compile(r"IMEX version is\s*:?\s*(\d[\w.]*)")
 _NODE = re.compile(r"^\s*Node\s+#(\d+)\s*-\s*(\S+)\s*-\s*(\S+)(?:\s*-\s*Version:\s*(\S+))?")
 _ROW = re.compile(r"^\s*(\d+)((?:\s+(?:[INRDAC]|!V!|!M!|\.\.\.))+)\s*$")
-_DOMAIN = re.compile(r"^\s*Domain State\s*:\s*(\S+)", re.MULTILINE)
-_DAEMON = re.compile(r"^\s*([A-Z][A-Z_]{3,})\s*$", re.MULTILINE)
+_DOMAIN = re.compile(r"^[ \t]*Domain State[ \t]*:[ \t]*(\S+)", re.MULTILINE)
+_DAEMON = re.compile(r"^[ \t]*([A-Z][A-Z_]{3,})[ \t]*$", re.MULTILINE)
 _NO_CONFIG = "Unable to open configuration file"
 _ALARM = re.compile(r"ErrorCode:\s*(\w*IMEX\w*).*?status is (-?\d+)", re.DOTALL)
 

@@ -12,11 +12,12 @@ _RSYSLOG = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _SYSLOG_NG = re.compile(
-    r"^\s*destination\s+\w+\s*\{[^}]*\b(?:network|syslog|tcp|udp|loki|kafka|elasticsearch-http|http)\s*\(", re.MULTILINE
+    r"^[ \t]*destination\s+\w+\s*\{[^}]*\b(?:network|syslog|tcp|udp|loki|kafka|elasticsearch-http|http)\s*\(",
+    re.MULTILINE,
 )
-_UPLOAD = re.compile(r"^\s*URL\s*=\s*\S", re.MULTILINE)
-_STORAGE = re.compile(r"^\s*Storage\s*=\s*(\w+)", re.MULTILINE | re.IGNORECASE)
-_RETENTION = re.compile(r"^\s*MaxRetentionSec\s*=\s*(\S.*?)\s*$", re.MULTILINE)
+_UPLOAD = re.compile(r"^[ \t]*URL\s*=\s*\S", re.MULTILINE)
+_STORAGE = re.compile(r"^[ \t]*Storage\s*=\s*(\w+)", re.MULTILINE | re.IGNORECASE)
+_RETENTION = re.compile(r"^[ \t]*MaxRetentionSec\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 
 
 class LogPipeline(Fact, frozen=True):

@@ -22,8 +22,10 @@ _PAM_MODULE = re.compile(
     r"(?:_login|_admin)?)\.so",
     re.MULTILINE,
 )
-_PROVIDER = re.compile(r"^\s*(?:\S*?:)?\s*(id_provider|auth_provider|access_provider)\s*=\s*([\w-]+)", re.MULTILINE)
-_REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
+_PROVIDER = re.compile(
+    r"^[ \t]*(?:\S*?:)?[ \t]*(id_provider|auth_provider|access_provider)\s*=\s*([\w-]+)", re.MULTILINE
+)
+_REALM = re.compile(r"^[ \t]*default_realm\s*=\s*(\S+)", re.MULTILINE)
 
 
 class Account(Struct, frozen=True):
