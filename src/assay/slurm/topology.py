@@ -85,9 +85,9 @@ def topology(text: str) -> Topology:
     unread: list[str] = []
     for line in logical_lines(text):
         values = pairs(line)
-        if "switchname" in values:
+        if values.get("switchname"):
             switches.append(_switch(values))
-        elif "blockname" in values or "aggregatedblock" in values:
+        elif values.get("blockname") or values.get("aggregatedblock"):
             blocks.append(_block(values))
         elif "blocksizes" in values:
             sizes = tuple(int(n) for n in values["blocksizes"].split(",") if n.strip().isdecimal())
