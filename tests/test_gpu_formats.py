@@ -14,6 +14,7 @@ from assay.facts import (
     imex,
     nvidia_errors,
     nvidia_lines,
+    nvidia_smi,
     nvidia_topo,
     rocm_smi,
 )
@@ -46,6 +47,14 @@ def test_version_lines_of_old_and_new_drivers() -> None:
 def test_an_error_that_the_terminal_wrapped_inside_a_word(text: str, cause: str, pci: str) -> None:
     failure = nvidia_errors.parse_error(text)
     assert (failure.cause, failure.pci) == (cause, pci)
+
+
+def test_a_complaint_after_the_answer_is_kept() -> None:
+    text = "==NVSMI LOG==\n\nAttached GPUs : 1\nGPU 00000000:4E:00.0\n    Product Name : A\n    Processes : None\n"
+    smi = nvidia_smi.parse_text(text + "WARNING: infoROM is corrupted at gpu 0000:4E:00.0\n")
+    assert smi.failure is not None
+    assert (smi.failure.state, smi.failure.pci, smi.gpus[0].name) == ("inforom_corrupted", "0000:4e:00.0", "A")
+    assert nvidia_smi.parse_text(text).failure is None
 
 
 def test_peer_access_matrix() -> None:

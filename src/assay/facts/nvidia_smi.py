@@ -20,6 +20,7 @@ _KNOWN_SECTIONS = frozenset({
     "vgpu_software_licensed_product", "compute_mode", "pci", "mig_mode", "gpu_virtualization_mode", "gpu_uuid",
     "gpu_reset_status", "gpu_recovery_action", "module_power_readings", "voltage", "accounting_mode", "encoder_stats",
 })  # fmt: skip
+_COMPLAINTS = ("WARNING:", "Unable to", "Failed to", "NVIDIA-SMI has failed")
 
 
 @source(Probe("nvidia.smi", (Exec("smi", ("nvidia-smi", "-q", "-x"), timeout_s=20.0, cap=8 << 20),)), sees_missing=True)
@@ -30,7 +31,7 @@ def nvidia_smi(raw: RawFact) -> NvidiaSmi | Missing:
         return why_missing(raw.reads) or _refused(read)
     if "<nvidia_smi_log" not in read.out:
         return _refused(read)
-    smi = parse_xml(read.out)
+    smi = _smi(xml_tree(read.out))
     if not smi.complete or read.cut:
         beside = _beside_xml(read)
         return _refused(read) if beside else Missing("unparsable", f"nvidia-smi: cut off after {len(smi.gpus)} GPUs")
@@ -61,7 +62,12 @@ def parse_xml(text: str) -> NvidiaSmi:
     """The output of `nvidia-smi -q -x`, or the complaint it printed in its place."""
     if "<nvidia_smi_log" not in text and (failure := smi_failure(text)):
         return NvidiaSmi(complete=False, failure=failure)
-    return _smi(xml_tree(text))
+    return msgspec.structs.replace(_smi(xml_tree(text)), failure=_beside(text))
+
+
+def _beside(text: str) -> SmiFailure | None:
+    """The complaint on lines of its own, before or after the answer."""
+    return smi_failure("\n".join(line for line in text.splitlines() if line.startswith(_COMPLAINTS)))
 
 
 def parse_text(text: str) -> NvidiaSmi:
@@ -71,7 +77,7 @@ def parse_text(text: str) -> NvidiaSmi:
     tree = text_tree(text)
     if not any(_KNOWN_SECTIONS & gpu.keys() for gpu in tree.gpus) and "NVSMI LOG" not in text:
         raise ValueError("not the output of nvidia-smi -q")
-    return _smi(tree)
+    return msgspec.structs.replace(_smi(tree), failure=_beside(text))
 
 
 def _smi(tree: SmiTree) -> NvidiaSmi:
