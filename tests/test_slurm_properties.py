@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from assay.facts.formats import formats
 from assay.slurm import gres, hostlist, state, times, tres
+from assay.slurm.conf import nodes_of, slurm_conf
 from assay.slurm.node import show_node
 from assay.slurm.sacct import sacct_rows
 from assay.slurm.sinfo import NODES_FORMAT, sinfo_fields, sinfo_o
@@ -210,6 +211,7 @@ def test_gres_parts() -> None:
 
 def test_tres_is_not_summed_twice() -> None:
     assert tres.gpus(tres.tres("cpu=8,gres/gpu=8,gres/gpu:h100=8")) == 8
+    assert tres.gpus(tres.tres("gres/gpu=8,gres/gpu:h100=4")) == 8  # four more of another type, or of none
     assert tres.gpus(tres.tres("cpu=8,gres/gpu:h100=4,gres/gpu:h200=2")) == 6
     assert tres.gpus(tres.tres("cpu=8")) is None
     assert tres.tres("mem=1.50T,cpu=2K,energy=00:10") == {"mem": 1572864, "cpu": 2048}
@@ -270,3 +272,15 @@ def test_own_format_takes_any_reason() -> None:
     (node,) = sinfo_o(NODES_FORMAT, row).nodes().nodes
     assert (node.name, node.hostname, node.reason, node.gpus, node.cpus_alloc) == ("g1", "host1", reason, 8, 1)
     assert node.partitions == ("gpu",)
+
+
+def test_columns_cut_at_their_width_are_not_read() -> None:
+    text = f"{'g1':<20}{'gpu:h100:8,shard:h100:32':.20}{'idle':<20}"
+    (row,) = sinfo_fields("NodeList,Gres,StateLong", text).rows
+    assert (row.nodes, row.gres, row.cut) == ("g1", None, ("gres",))
+
+
+def test_node_defaults_of_slurm_conf() -> None:
+    text = "NodeName=DEFAULT RealMemory=5\nNodeName=a[1-2] CPUs=1\nNodeName=DEFAULT RealMemory=6\nNodeName=b CPUs=2"
+    found = nodes_of(slurm_conf(text))
+    assert {name: values["realmemory"] for name, values in found.items()} == {"a1": "5", "a2": "5", "b": "6"}

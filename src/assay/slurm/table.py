@@ -135,8 +135,13 @@ def separated(line: str, columns: Sequence[Column], free: Shapes) -> list[str] |
         return _unlike(line, columns, free)
     sep = seps.pop()
     parts = line.split(sep)
-    if len(parts) > len(columns) and columns[-1].after == sep and not parts[-1]:
-        parts.pop()
+    closed = not parts[-1].strip(BLANK)  # a row may end in a separator that its header does not have
+    if closed and columns[-1].after == sep and len(parts) > len(columns):
+        return _placed(parts[:-1], columns, free, sep)
+    return _placed(parts, columns, free, sep) or (_placed(parts[:-1], columns, free, sep) if closed else None)
+
+
+def _placed(parts: list[str], columns: Sequence[Column], free: Shapes, sep: str) -> list[str] | None:
     spare = len(parts) - len(columns)
     if spare <= 0:
         return parts if spare == 0 else None
@@ -145,7 +150,7 @@ def separated(line: str, columns: Sequence[Column], free: Shapes) -> list[str] |
             cells = [*parts[:i], sep.join(parts[i : i + spare + 1]), *parts[i + spare + 1 :]]
             if _shaped(cells, columns, free):
                 return cells
-    return parts[:-1] if spare == 1 and not parts[-1].strip(BLANK) else None  # a row closed by a separator
+    return None
 
 
 def _shaped(cells: Sequence[str], columns: Sequence[Column], shapes: Shapes) -> bool:
