@@ -7,7 +7,10 @@ from typing import Any
 from assay.slurm.envelope import Envelope
 from assay.slurm.gres import Gres, by_type, total
 from assay.slurm.job import SlurmJob, SlurmJobs
+from assay.slurm.license import SlurmLicenses
 from assay.slurm.node import SlurmNode, SlurmNodes
+from assay.slurm.partition import SlurmPartitions
+from assay.slurm.reservation import SlurmReservations
 from assay.slurm.state import JobState, NodeState
 from assay.slurm.times import epoch
 from slurm_field import Alt, Lazy, View
@@ -191,3 +194,47 @@ def _valid(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def partitions_view(found: SlurmPartitions) -> View:
+    every = {
+        p.name: {
+            **{name: getattr(p, name) for name in p.__struct_fields__},
+            "nodes": Alt((p.node_count, p.nodes)), "gpus": p.gpus, "tres": tres_names(p.tres),
+            "max_nodes": Alt((p.max_nodes, None if p.max_nodes == "UNLIMITED" else p.max_nodes)),
+            "max_time_s": Alt((p.max_time_s, None if p.max_time_s == "UNLIMITED" else p.max_time_s)),
+        }
+        for p in found.partitions
+    }  # fmt: skip
+    default = found.default()
+    return {
+        **(next(iter(every.values())) if len(every) == 1 else {}),
+        **every,
+        **{f"{p.name}_state": p.state for p in found.partitions},
+        **{f"{p.name}_nodes": p.node_count for p in found.partitions},
+        "partitions": Alt((len(every), list(every))),
+        "names": list(every),
+        "states": {p.name: p.state for p in found.partitions},
+        "default": default.name if default else None,
+        "all_nodes_incl_future": max((p.node_count or 0 for p in found.partitions), default=0),
+        **envelope_view(found.envelope),
+    }
+
+
+def reservations_view(found: SlurmReservations, text: str = "") -> View:
+    every = {r.name: {name: getattr(r, name) for name in r.__struct_fields__} for r in found.reservations}
+    return {
+        **(next(iter(every.values())) if len(every) == 1 else {}),
+        **every,
+        "reservations": len(found.reservations),
+        "names": list(every),
+        "text": text.strip(),
+        "absolute_time_stamps": all(r.start_at and r.end_at for r in found.reservations),
+        **envelope_view(found.envelope),
+    }
+
+
+def licenses_view(found: SlurmLicenses) -> View:
+    every = {one.name: {name: getattr(one, name) for name in one.__struct_fields__} for one in found.licenses}
+    first = next(iter(every.values()), {})
+    return {**first, **every, "licenses": Alt((len(every), list(every))), **envelope_view(found.envelope)}

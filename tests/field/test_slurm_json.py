@@ -1,20 +1,31 @@
 """Field outputs of Slurm's JSON: --json and slurmrestd. Read in place, never copied."""
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from assay.slurm.answers import answer
+from assay.slurm.config import Controller
 from assay.slurm.envelope import Envelope
 from assay.slurm.job import SlurmJobs
-from assay.slurm.json_cluster import SlurmLicenses
+from assay.slurm.license import SlurmLicenses
 from assay.slurm.node import SlurmNodes
+from assay.slurm.partition import SlurmPartitions
+from assay.slurm.reservation import SlurmReservations
 from assay.slurm.sacct import Sacct
 from assay.slurm.sdiag import Sdiag
 from slurm_field import FIELD, Alt, View, cases, decoded, differences
 from slurm_tables import sacct_view
-from slurm_views import envelope_view, jobs_view, nodes_view
+from slurm_views import (
+    envelope_view,
+    jobs_view,
+    licenses_view,
+    nodes_view,
+    partitions_view,
+    reservations_view,
+)
 
 if not FIELD.is_dir():
     pytest.skip("the field outputs are not beside this checkout", allow_module_level=True)
@@ -35,32 +46,45 @@ def _sdiag(found: Sdiag) -> View:
     }  # fmt: skip
 
 
+def _sacct(found: Sacct, data: bytes) -> View:
+    steps = Alt((len(found.rows) - len(found.jobs()),))
+    return sacct_view(found, data) | {"steps": steps, **envelope_view(found.envelope)}
+
+
+def _pings(found: tuple[Controller, ...]) -> View:
+    return {"controllers": {c.role: "UP" if c.up else "DOWN" for c in found}, "pings": len(found)}
+
+
 def view(data: bytes, _: str) -> View:
     found: Any = answer(decoded(data))
-    if isinstance(found, SlurmNodes):
-        return nodes_view(found)
-    if isinstance(found, SlurmJobs):
-        return jobs_view(found, data)
-    if isinstance(found, Sacct):
-        steps = Alt((len(found.rows) - len(found.jobs()),))
-        return sacct_view(found, data) | {"steps": steps, **envelope_view(found.envelope)}
-    if isinstance(found, Sdiag):
-        return _sdiag(found)
-    if isinstance(found, SlurmLicenses):
-        first = found.licenses[0]
-        every = {name: getattr(first, name) for name in first.__struct_fields__}
-        return {"licenses": len(found.licenses), **every, **envelope_view(found.envelope)}
-    assert isinstance(found, Envelope), type(found)
-    return envelope_view(found)
+    views: dict[type, Callable[[Any], View]] = {
+        SlurmNodes: nodes_view,
+        SlurmJobs: lambda it: jobs_view(it, data),
+        Sacct: lambda it: _sacct(it, data),
+        Sdiag: _sdiag,
+        SlurmLicenses: licenses_view,
+        SlurmPartitions: partitions_view,
+        SlurmReservations: reservations_view,
+        Envelope: envelope_view,
+        tuple: _pings,
+    }
+    return views[type(found)](found)
 
 
 VIEWS = {
     "slurmrestd": view,
+    "GET /slurm": view,
     "sinfo --json": view,
     "squeue --json": view,
     "sacct --json": view,
     "sdiag --json": view,
     "scontrol show lic --json": view,
+    "scontrol show licenses --json": view,
+    "scontrol show partitions --json": view,
+    "scontrol show reservations --json": view,
+    "scontrol ping --json": view,
+    "scontrol show job --json": view,
+    "scontrol show node --json": view,
     "scontrol show nodes --json (stderr)": None,
     "scontrol show nodes --json": view,
     "scontrol show jobs --json": view,

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from assay.slurm import config, job, node, partition, reservation, topology
+from assay.slurm import config, hostlist, job, node, partition, reservation, topology
 from assay.slurm.hostlist import expand
+from assay.slurm.license import show_license
 from assay.slurm.words import whole
 from slurm_field import FIELD, Alt, View, cases, decoded, differences
-from slurm_views import jobs_view, nodes_view, tres_names
+from slurm_views import jobs_view, licenses_view, nodes_view, partitions_view, reservations_view
 
 if not FIELD.is_dir():
     pytest.skip("the field outputs are not beside this checkout", allow_module_level=True)
@@ -28,36 +29,20 @@ def view_jobs(data: bytes, _: str) -> View:
 
 
 def view_partitions(data: bytes, _: str) -> View:
-    found = partition.show_partition(decoded(data))
-    every = {
-        p.name: {
-            **{name: getattr(p, name) for name in p.__struct_fields__},
-            "nodes": Alt((p.node_count, p.nodes)), "gpus": p.gpus, "tres": tres_names(p.tres),
-            "max_nodes": Alt((p.max_nodes, None if p.max_nodes == "UNLIMITED" else p.max_nodes)),
-        }
-        for p in found.partitions
-    }  # fmt: skip
-    default = found.default()
-    return {
-        **every,
-        **{f"{p.name}_state": p.state for p in found.partitions},
-        **{f"{p.name}_nodes": p.node_count for p in found.partitions},
-        "partitions": Alt((len(every), list(every))),
-        "default": default.name if default else None,
-        "all_nodes_incl_future": max((p.node_count or 0 for p in found.partitions), default=0),
-    }
+    return partitions_view(partition.show_partition(decoded(data)))
 
 
 def view_reservations(data: bytes, _: str) -> View:
-    found = reservation.show_reservation(decoded(data))
-    first = found.reservations[0] if found.reservations else None
-    return {
-        **({name: getattr(first, name) for name in first.__struct_fields__} if first else {}),
-        "reservations": len(found.reservations),
-        "names": [r.name for r in found.reservations],
-        "text": decoded(data).strip(),
-        "absolute_time_stamps": all(r.start_at and r.end_at for r in found.reservations),
-    }
+    return reservations_view(reservation.show_reservation(decoded(data)), decoded(data))
+
+
+def view_licenses(data: bytes, _: str) -> View:
+    return licenses_view(show_license(decoded(data)))
+
+
+def view_hostnames(data: bytes, _: str) -> View:
+    found = hostlist.show_hostnames(decoded(data))
+    return {"nodes": Alt((len(found), list(found))), "names": list(found), "count": len(found), "lines": len(found)}
 
 
 def config_fact(found: config.SlurmConfig, name: str) -> Any:
@@ -115,6 +100,14 @@ def view_refused(data: bytes, _: str) -> View:
 
 VIEWS = {
     "scontrol show nodes --json (stderr)": view_refused,
+    "scontrol show lic --json": None,
+    "scontrol show licenses --json": None,
+    "scontrol show nodes --json": None,
+    "scontrol show node --json": None,
+    "scontrol show jobs --json": None,
+    "scontrol show job --json": None,
+    "scontrol show partitions --json": None,
+    "scontrol show reservations --json": None,
     "scontrol show node": view_nodes,
     "scontrol -a show node": view_nodes,
     "scontrol -o show node": view_nodes,
@@ -126,6 +119,8 @@ VIEWS = {
     "scontrol -o show partition": view_partitions,
     "scontrol show reservation": view_reservations,
     "scontrol show res": view_reservations,
+    "scontrol show lic": view_licenses,
+    "scontrol show hostnames": view_hostnames,
     "scontrol show config": view_config,
     "scontrol show topology": view_topology,
     "topology.conf": view_topology,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from assay.slurm.words import outside, said
 
@@ -78,3 +79,14 @@ def fold(names: Sequence[str]) -> str:
     nodes = NodeSet.fromlist(numbered, resolver=RESOLVER_NOGROUP)
     nodes.fold_axis = (-1,)
     return ",".join((str(nodes), *plain))
+
+
+def show_hostnames(text: str) -> tuple[str, ...]:
+    """`scontrol show hostnames`: one name a line. Raises ValueError for another text (an error of scontrol)."""
+    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if not found or not all(_NAME.fullmatch(name) for name in found):
+        raise ValueError("not the output of scontrol show hostnames")
+    return found
+
+
+FORMATS: dict[str, Callable[[str], Any]] = {"scontrol show hostnames": show_hostnames}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from assay.facts.shapes import shaped
-from assay.model import Fact
 from assay.slurm.config import Controller
 from assay.slurm.data_parser import (
     Object,
@@ -21,29 +20,11 @@ from assay.slurm.data_parser import (
     whole,
     word,
 )
-from assay.slurm.envelope import Envelope
+from assay.slurm.license import SlurmLicense, SlurmLicenses
 from assay.slurm.partition import SlurmPartition, SlurmPartitions
 from assay.slurm.reservation import SlurmReservation, SlurmReservations
 from assay.slurm.sdiag import Rpc, Sdiag
 from assay.slurm.tres import tres
-
-
-class SlurmLicense(Fact, frozen=True):
-    """One licence. Used and free need not add up to total (reserved ones, a remote deficit)."""
-
-    name: str = ""
-    total: int | None = None
-    used: int | None = None
-    free: int | None = None
-    reserved: int | None = None
-    remote: bool | None = None
-
-
-class SlurmLicenses(Fact, frozen=True):
-    """All licences of one answer."""
-
-    licenses: tuple[SlurmLicense, ...] = ()
-    envelope: Envelope | None = None
 
 
 def _found(doc: Object, key: str, single: str) -> list[Object]:
