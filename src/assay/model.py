@@ -295,6 +295,16 @@ class Target(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     slurm: SlurmOptions = SlurmOptions()
 
 
+class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job of the scheduler that was asked for; `name` is unique, so that it can be found before its id is known."""
+
+    name: str
+    method: Literal["srun", "sbatch"]
+    nodes: tuple[str, ...]
+    state: Literal["planned", "submitted", "ended"] = "planned"
+    id: str = ""
+
+
 class LeftOut(Struct, frozen=True):
     """Nodes of the target that are not looked at, folded, and why."""
 

@@ -28,7 +28,8 @@ def project(tmp_path: Path) -> Path:
 
 def test_nothing_configured() -> None:
     config = load()
-    assert config.targets == {"local": Target(name="local")}
+    assert set(config.targets) == {"local", "slurm", "lab"}
+    assert config.targets["local"] == Target(name="local")
     assert config.runs_directory is None
     assert find("local").kind == "local"
 
@@ -39,13 +40,14 @@ def test_nearest_file_up_the_tree_and_then_the_users_own(project: Path, own: Pat
         '[targets.lab]\nkind = "ssh"\nnodes = "gpu[01-02]"\nuser = "me"\nssh_options = ["-J", "b"]\ntimeout_s = 30\n'
     )
     config = load()
-    assert set(config.targets) == {"local", "mine", "lab"}
+    assert set(config.targets) == {"local", "slurm", "mine", "lab"}
     assert config.targets["lab"] == Target(
         name="lab", kind="ssh", nodes="gpu[01-02]", user="me", ssh_options=("-J", "b"), timeout_s=30
     )
     assert config.runs_directory == Path("/own")
     assert config.origin == {
         "targets.local": "built in",
+        "targets.slurm": "built in",
         "targets.mine": str(own / "assay.toml"),
         "targets.lab": str(project / "assay.toml"),
         "runs.directory": str(own / "assay.toml"),

@@ -16,8 +16,9 @@ from assay.audit.select import Selection, selected
 from assay.checks.engine import NodeFacts, judge
 from assay.checks.registry import Check, When, checks
 from assay.errors import StoreError
+from assay.facts.emulated import Emulated
 from assay.facts.source import Source, parse, sources
-from assay.model import CATEGORIES, Fact, Finding, Missing, RawFact
+from assay.model import CATEGORIES, SCHEDULER, Fact, Finding, Missing, RawFact
 from assay.profiles import Profiles, shipped_names
 from assay.profiles.criteria import Unserved
 from assay.profiles.method import Method
@@ -39,6 +40,7 @@ class _Reading:
         self.identities: dict[str, str] = {}
         self.systems: Counter[str] = Counter()
         self.parts: dict[tuple[str, str], list[str]] = {}
+        self.emulated = False
 
 
 def judge_run(
@@ -51,13 +53,14 @@ def judge_run(
     known = checks()
     chosen = selected(known, wanted, profiles.get(Method).without)
     reading = _Reading()
-    answered = frozenset(run.index.nodes())
+    answered = frozenset(run.index.nodes()) - {SCHEDULER}
     gaps = {a.node: a.missing for a in run.answers() if a.missing}
     silent = {node: gap for node, gap in gaps.items() if node not in answered}
     nodes = _nodes(run, sources(), reading, silent)
     findings = judge(nodes, chosen, profiles, When(run.info.started), fold)
     return Judgement(
         **_origin(run, profiles),
+        emulated=run.info.emulated or reading.emulated,
         nodes=len(run.info.nodes),
         answered=len(answered),
         identities=reading.identities,
@@ -66,8 +69,8 @@ def judge_run(
         coverage=coverage(findings),
         counts=counts(findings),
         findings=tuple(findings),
-        unproven=unproven(findings, frozenset(c.id for c in chosen if c.required), gaps),
-        not_looked_at=tuple(_not_looked_at(known, wanted, profiles, silent, findings)),
+        unproven=(*_nobody(run), *unproven(findings, frozenset(c.id for c in chosen if c.required), gaps)),
+        not_looked_at=(*_left_out(run), *_not_looked_at(known, wanted, profiles, silent, findings)),
         not_granted=grants(reading.refused, findings, known, sources(), fold),
         evidence=reading.evidence,
     )
@@ -81,7 +84,6 @@ def _origin(run: Run, profiles: Profiles) -> dict[str, Any]:
         "target": run.info.target.name,
         "kind": run.info.target.kind,
         "access": run.info.target.access,
-        "emulated": run.info.emulated,
         "started": run.info.started,
         "tool": run.info.tool_version,
         "method": method.version,
@@ -113,9 +115,11 @@ def facts_of(
 def _nodes(
     run: Run, known: Mapping[str, Source], reading: _Reading, silent: Mapping[str, Missing]
 ) -> Iterator[NodeFacts]:
-    planned = {known[name].fact: _UNREAD for name in run.info.probes if name in known}
+    asked = [known[name] for name in run.info.probes if name in known]
+    planned = {s.fact: _UNREAD for s in asked if s.probe.place == "node"}
+    of_scheduler = {s.fact: _UNREAD for s in asked if s.probe.place == "scheduler"}
     for node, answers in run.nodes():
-        facts = facts_of(node, answers, known, planned)
+        facts = facts_of(node, answers, known, of_scheduler if node == SCHEDULER else planned)
         reading.evidence += len(answers)
         _note(reading, answers, facts, known)
         yield facts
@@ -132,11 +136,24 @@ def _note(
     for _, raw in answers:
         if raw.probe in known and (paths := refused(known[raw.probe].probe, raw)):
             reading.refused.setdefault(raw.probe, {})[facts.node] = paths
+    if facts.node == SCHEDULER:
+        return
+    reading.emulated = reading.emulated or isinstance(facts.facts.get(Emulated), Emulated)
     reading.systems[node_words(facts)] += 1
     for part in inventory(facts).items():
         reading.parts.setdefault(part, []).append(facts.node)
     if identity := node_identity(facts):
         reading.identities[facts.node] = identity
+
+
+def _left_out(run: Run) -> Iterator[NotLookedAt]:
+    for left in run.info.left_out:
+        yield NotLookedAt(f"nodes {left.nodes}", left.why)
+
+
+def _nobody(run: Run) -> Iterator[str]:
+    if run.info.target.kind == "slurm" and not run.info.nodes:
+        yield "no node could be looked at: " + "; ".join(f"{left.nodes} {left.why}" for left in run.info.left_out)
 
 
 def _not_looked_at(

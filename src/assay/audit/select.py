@@ -10,9 +10,9 @@ from msgspec import Struct
 from assay.checks.registry import Check
 from assay.errors import UsageError
 from assay.facts.source import Source
-from assay.model import CATEGORIES, Probe
+from assay.model import CATEGORIES, Probe, TargetKind
 
-ALWAYS = ("host.identity",)
+ALWAYS = ("host.identity", "host.emulated")
 
 
 class Selection(Struct, frozen=True):
@@ -46,7 +46,13 @@ def selected(checks: Mapping[str, Check], wanted: Selection, without: Iterable[s
     ]
 
 
-def probes(checks: Iterable[Check], sources: Mapping[str, Source], *, everything: bool) -> list[Probe]:
-    """The probes whose facts these checks read; all of them for a full audit, since evidence outlives the rules."""
-    needed = {kind for check in checks for kind in check.needs}
-    return [s.probe for name, s in sources.items() if everything or s.fact in needed or name in ALWAYS]
+def probes(
+    checks: Iterable[Check], sources: Mapping[str, Source], kind: TargetKind, *, everything: bool
+) -> list[Probe]:
+    """The probes whose facts these checks read; all of them for a full audit, since evidence outlives the rules.
+
+    The scheduler is asked where it is the way in.
+    """
+    needed = {fact for check in checks for fact in check.needs}
+    there = (s for s in sources.values() if kind == "slurm" or s.probe.place == "node")
+    return [s.probe for s in there if everything or s.fact in needed or s.probe.name in ALWAYS]

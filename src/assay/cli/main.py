@@ -18,6 +18,7 @@ VERBS: dict[str, str] = {
     "init": "Write assay.toml for the cluster at hand.",
     "plan": "Print what an audit would read, where, and with what rights.",
     "audit": "Collect evidence from a target and judge it. Read-only.",
+    "resume": "Go on with a run that was interrupted.",
     "judge": "Judge a recorded run again, also under another method.",
     "show": "Print what a run holds: findings, raw evidence behind one.",
     "report": "Write a run's report: HTML, text, Markdown, JUnit, JSON.",
@@ -80,7 +81,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
         hint = e.ctx.command_path + " --help" if isinstance(e, click.UsageError) and e.ctx else ""
         code = _tell("usage", e.format_message(), hint, arguments)
     except AssayError as e:
-        code = _tell(e.code, e.message, e.hint, arguments)
+        _tell(e.code, e.message, e.hint, arguments)
+        code = e.exit_code
     except BrokenPipeError:
         code = exits.OK
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -32,6 +32,23 @@ def selection_options(f: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def wait_options(f: Callable[..., Any]) -> Callable[..., Any]:
+    """--wait and --only-idle (gathered into `wait_s`)."""
+
+    @click.option(
+        "--wait", type=click.IntRange(min=1), metavar="SECONDS",
+        help="Slurm: wait in the queue for nodes that are busy, so long at most.",
+    )  # fmt: skip
+    @click.option("--only-idle", is_flag=True, help="Slurm: leave out busy nodes and name them. The default.")
+    @functools.wraps(f)
+    def wrapped(*args: Any, wait: int | None, only_idle: bool, **kwargs: Any) -> Any:
+        if wait and only_idle:
+            raise UsageError("--wait and --only-idle exclude each other")
+        return f(*args, wait_s=float(wait or 0), **kwargs)
+
+    return wrapped
+
+
 def method_profiles(directory: str | None) -> Profiles:
     """The profiles of a method: those in `directory` (else in the user's own directory) before the shipped ones."""
     from assay.launch.config import user_profiles

@@ -1,4 +1,4 @@
-"""What comes back from a target: one hello, raw facts and one end per node."""
+"""What comes back from a target: one hello, raw facts and one end per node; jobs, before they are asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from assay.model import Missing, Probe, RawFact, Read, ReadState, Step
+from assay.model import Job, Missing, Probe, RawFact, Read, ReadState, Step
 
 _STATE_OF_KIND: dict[str, ReadState] = {"timed-out": "timed-out", "denied": "denied"}
 
@@ -34,7 +34,7 @@ class NodeDone(Struct, frozen=True):
     took_s: float = 0.0
 
 
-Answer = Hello | RawFact | NodeDone
+Answer = Hello | RawFact | NodeDone | Job
 
 
 def unanswered(node: str, probes: Iterable[Probe], missing: Missing) -> Iterator[RawFact]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import selectors
 import signal
 import threading
@@ -38,14 +39,28 @@ def collect(  # noqa: PLR0913 - the options are keywords
     """
     asked = tuple(probes)
     source = payload(asked, root=root, deadline_s=max(target.timeout_s - 2, target.timeout_s * 0.8))
-    waiting = deque((node, prefix(target, node)) for node in nodes)
+    starts = [functools.partial(Session, prefix(target, n), source, Wire(n, asked), target.timeout_s) for n in nodes]
+    yield from drive(starts, target.fanout, on_note=on_note, stop=stop)
+
+
+Start = Callable[[selectors.BaseSelector], Session]
+
+
+def drive(
+    starts: Iterable[Start],
+    width: int,
+    *,
+    on_note: Callable[[str], None] | None = None,
+    stop: threading.Event | None = None,
+) -> Generator[Answer, None, None]:
+    """What the sessions say, `width` of them at a time; closing the generator ends them all."""
+    waiting = deque(starts)
     running: list[Session] = []
     with selectors.DefaultSelector() as selector:
         try:
             while (waiting or running) and not (stop and stop.is_set()):
-                while waiting and len(running) < max(target.fanout, 1):
-                    node, argv = waiting.popleft()
-                    running.append(Session(argv, source, Wire(node, asked), target.timeout_s, selector))
+                while waiting and len(running) < max(width, 1):
+                    running.append(waiting.popleft()(selector))
                 for answer in _turn(running, selector):
                     if on_note and isinstance(answer, NodeDone):
                         on_note(_note(answer))
@@ -72,7 +87,7 @@ def _note(done: NodeDone) -> str:
 def end_all(sessions: Iterable[Session]) -> None:
     """Ask every process group to end, then end it; none is left."""
     left = list(sessions)
-    until = time.monotonic() + END_S
+    until = time.monotonic() + max([END_S, *(session.polite_s for session in left)])
     try:
         for session in left:
             session.signal(signal.SIGTERM)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from assay.errors import ConfigError, UsageError
+from assay.launch import slurm_script
 from assay.launch.nodes import expand
-from assay.model import Target
+from assay.model import SlurmOptions, Target
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,6 +29,9 @@ else:
 NAME = "assay.toml"
 _TARGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LOCAL = Target(name="local")
+_SLURM = Target(name="slurm", kind="slurm")
+_LAB_USER = "alice"
+_VIA_WORD = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
 class Config(Struct, frozen=True):
@@ -51,21 +55,36 @@ def user_profiles() -> Path:
 
 def load(start: Path | None = None) -> Config:
     """All settings; of two files the nearer one wins, key by key."""
-    config = Config({"local": _LOCAL}, None, {"targets.local": "built in"})
+    own = {"local": _LOCAL, "slurm": _SLURM, "lab": lab()}
+    config = Config(own, None, {f"targets.{name}": "built in" for name in own})
     for path in reversed(_files((start or Path.cwd()).absolute())):
         config = _merged(config, path)
     return config
 
 
 def find(name: str, start: Path | None = None) -> Target:
-    """A configured target, `local`, or an ad-hoc `user@host[1-8]` or `ssh:host`. Raises UsageError for another name."""
+    """A configured target, or an ad-hoc one; UsageError for another name.
+
+    Ad hoc are `user@host[1-8]` and `ssh:host`, `slurm:PARTITION` on a login node, `lab:NAME` for a lab of that name.
+    """
     config = load(start)
     if target := config.targets.get(name):
         return target
+    kind, _, rest = name.partition(":")
+    if kind == "lab" and _TARGET_NAME.fullmatch(rest):
+        return lab(rest)
+    if kind == "slurm" and _TARGET_NAME.fullmatch(rest):
+        return structs.replace(_SLURM, name=rest, slurm=SlurmOptions(partition=rest))
     if name.startswith("ssh:") or "@" in name:
         return _ad_hoc(name)
     known = ", ".join(sorted(config.targets))
     raise UsageError(f"no target {name!r}", hint=f"known: {known}; or name nodes as ssh:{name} or user@{name}")
+
+
+def lab(name: str = "lab") -> Target:
+    """The lab of this name, entered as an ordinary user of its login node."""
+    own = (sys.executable, "-m", "assay", "lab", "exec", "--name", name, "--user", _LAB_USER, "login", "--")
+    return Target(name=name, kind="slurm", emulated=True, via=own, slurm=SlurmOptions(account="research"))
 
 
 def check_name(name: str) -> None:
@@ -141,6 +160,8 @@ def _target(path: Path, name: str, table: Any) -> Target:
         raise ConfigError(f"{where}.name: the table's own name says it")
     if target.kind == "ssh" and not target.nodes:
         raise ConfigError(f"{where}.nodes: a target reached by ssh names its nodes")
+    if target.kind == "slurm":
+        _check_slurm(target, where)
     if target.fanout < 1 or target.timeout_s <= 0:
         raise ConfigError(f"{where}: fanout and timeout_s must be positive")
     try:
@@ -148,3 +169,11 @@ def _target(path: Path, name: str, table: Any) -> Target:
     except UsageError as e:
         raise ConfigError(f"{where}.nodes: {e.message}", hint=e.hint) from e
     return msgspec.structs.replace(target, name=name)
+
+
+def _check_slurm(target: Target, where: str) -> None:
+    if target.user or target.ssh_options:
+        raise ConfigError(f"{where}: user and ssh_options are of ssh targets", hint='via = ["ssh", "user@login"]')
+    if target.via and (target.via[0].startswith("-") or not all(map(_VIA_WORD.fullmatch, target.via))):
+        raise ConfigError(f"{where}.via: not a command", hint='as in via = ["ssh", "login"]')
+    slurm_script.check(target.slurm, f"{where}.slurm")

@@ -14,11 +14,12 @@ class End(Struct, frozen=True):
 
     rc: int | None
     stderr: str
-    log: str
-    greeted: bool
-    left: int
     timed_out: bool
     timeout_s: float
+    took_s: float = 0.0
+    log: str = ""
+    greeted: bool = False
+    left: int = 0
 
 
 _WORDS: tuple[tuple[str, MissingKind, str], ...] = (

@@ -6,7 +6,7 @@ import re
 import sys
 
 from assay.errors import ConfigError, LaunchError
-from assay.model import Target
+from assay.model import SCHEDULER, Target
 
 # -I: nothing of the user's environment or working directory is imported; -S: no site-packages; -B: no .pyc is written
 FLAGS = ("-I", "-S", "-B", "-")
@@ -19,18 +19,29 @@ _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAl
 def prefix(target: Target, node: str) -> tuple[str, ...]:
     """The argv that runs a Python program from its stdin on `node`."""
     if target.kind == "local":
-        own = target.python if target.python != Target().python else sys.executable
-        return (*_sudo(target), own or target.python, *FLAGS)
+        return (*_sudo(target), _own_python(target), *FLAGS)
     if target.kind == "ssh":
         return (*_SSH, *target.ssh_options, "--", destination(target, node), remote_command(target))
+    if target.kind == "slurm" and node == SCHEDULER:
+        return login(target)
     raise LaunchError(f"{target.name or target.kind}: nothing can be collected on a {target.kind} target over a prefix")
+
+
+def login(target: Target) -> tuple[str, ...]:
+    """The argv that runs a Python program from its stdin on the login node. A shell in between sees plain words."""
+    if not target.via:
+        return (_own_python(target), *FLAGS)
+    return (*target.via, _plain(target.python), *FLAGS)
+
+
+def node_command(target: Target) -> tuple[str, ...]:
+    """What a scheduler starts on each node, a Python program on its stdin."""
+    return (*_sudo(target), _plain(target.python), *FLAGS)
 
 
 def remote_command(target: Target) -> str:
     """What the remote login shell gets: words without any character that a shell knows."""
-    if not _PYTHON.fullmatch(target.python) or target.python.startswith("-"):
-        raise ConfigError(f"python = {target.python!r} is not a program name", hint="use a plain name or path")
-    return " ".join((*_sudo(target), target.python, *FLAGS))
+    return " ".join(node_command(target))
 
 
 def destination(target: Target, node: str) -> str:
@@ -40,6 +51,16 @@ def destination(target: Target, node: str) -> str:
     if target.user and not _USER.fullmatch(target.user):
         raise ConfigError(f"{target.user!r} is not a user name")
     return f"{target.user}@{node}" if target.user else node
+
+
+def _own_python(target: Target) -> str:
+    return target.python if target.python != Target().python else sys.executable or target.python
+
+
+def _plain(python: str) -> str:
+    if not _PYTHON.fullmatch(python) or python.startswith("-"):
+        raise ConfigError(f"python = {python!r} is not a program name", hint="use a plain name or path")
+    return python
 
 
 def _sudo(target: Target) -> tuple[str, ...]:

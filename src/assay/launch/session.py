@@ -10,28 +10,48 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Protocol
 
 from assay.errors import LaunchError
-from assay.launch.answer import Answer, NodeDone, unanswered
-from assay.launch.outcome import End, why_ended
-from assay.launch.wire import Wire
+from assay.launch.answer import Answer
+from assay.launch.outcome import End
 
 CHUNK = 1 << 18
 LAST_CHUNKS = 512  # chunks taken from a process that has ended
 ERR_CAP = 1 << 16  # bytes of stderr kept
 END_S = 0.3  # what a process whose time is up gets to end its children
+LINGER_S = 10.0  # what one gets that has said everything
+
+
+class Listener(Protocol):
+    """Makes answers of what a process prints."""
+
+    @property
+    def complete(self) -> bool:
+        """True when everything was said, whether the process ended or not."""
+
+    def feed(self, chunk: bytes) -> Iterator[Answer]:
+        """Answers completed by the next bytes."""
+
+    def ended(self, end: End) -> Iterator[Answer]:
+        """What is to be said once the process ended."""
 
 
 class Session:
-    """A node's access process, in a process session of its own, with a hard end."""
+    """An access process, in a process session of its own, with a hard end.
+
+    `polite_s` = what it gets to tidy up when it is asked to end; `linger_s` = to end by itself once all is said.
+    """
+
+    polite_s, linger_s = 0.0, LINGER_S
 
     def __init__(
-        self, argv: tuple[str, ...], source: bytes, wire: Wire, timeout_s: float, selector: selectors.BaseSelector
+        self, argv: tuple[str, ...], source: bytes, wire: Listener, timeout_s: float, selector: selectors.BaseSelector
     ) -> None:
         self.wire, self.timeout_s, self.selector = wire, timeout_s, selector
         self.started = time.monotonic()
         self.timed_out = False
+        self._complete_at = 0.0
         self._input, self._stderr = memoryview(source), bytearray()
         self._process = _start(argv)
         self._pipes = [p for p in (self._process.stdin, self._process.stdout, self._process.stderr) if p]
@@ -72,9 +92,11 @@ class Session:
 
         A node in the middle of a sentence gets more time, one that talks without end does not.
         """
-        took_s = time.monotonic() - self.started
-        self.timed_out = took_s > self.timeout_s * (1 if idle else 2)
-        return self.timed_out or (idle and self.exited())
+        now = time.monotonic()
+        self.timed_out = now - self.started > self.timeout_s * (1 if idle else 2)
+        self._complete_at = self._complete_at or (now if self.wire.complete else 0)
+        lingers = self._complete_at and now - self._complete_at > self.linger_s
+        return bool(self.timed_out or lingers or (idle and self.exited()))
 
     def exited(self) -> bool:
         """True when the process ended. It is not reaped, so that its group keeps its number."""
@@ -83,24 +105,19 @@ class Session:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def finish(self) -> Iterator[Answer]:
-        """The last words, a reason for every probe without an answer, and the end."""
+        """The last words, and what the listener makes of the end."""
         ended = self.exited()
+        if not ended:
+            self._end()
         for pipe in [pipe for pipe in self._pipes if pipe is not self._process.stdin]:
             for chunk in itertools.takewhile(bool, (_read(pipe.fileno()) for _ in range(LAST_CHUNKS))):
                 yield from self._take(pipe, chunk or b"")
-        yield from self.wire.close()
-        self.stop(END_S if self.timed_out else 0)
+        self.close()
         stderr = self._stderr.decode("utf-8", "backslashreplace")
-        log = self.wire.log.decode("utf-8", "backslashreplace")
-        end = End(
-            self._process.returncode if ended else None, stderr, log,
-            self.wire.greeted, len(self.wire.open), self.timed_out, self.timeout_s,
-        )  # fmt: skip
-        missing = why_ended(self.wire.node, end)
-        if missing and self.wire.greeted:
-            yield from unanswered(self.wire.node, self.wire.open.values(), missing)
         took_s = time.monotonic() - self.started
-        yield NodeDone(self.wire.node, missing is None, missing, stderr, log, self.wire.garbage, took_s)
+        yield from self.wire.ended(
+            End(self._process.returncode if ended else None, stderr, self.timed_out, self.timeout_s, took_s)
+        )
 
     def signal(self, number: int) -> None:
         """Signal the whole process group; what is gone or not ours is left."""
@@ -108,13 +125,12 @@ class Session:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
 
-    def stop(self, polite_s: float) -> None:
-        """End the process group: asked first, with `polite_s` to tidy up what it started, then at once."""
+    def _end(self) -> None:
+        """Ask the process group to end and give it the time to tidy up what it started."""
         self.signal(signal.SIGTERM)
-        until = time.monotonic() + polite_s
+        until = time.monotonic() + max(self.polite_s, END_S)
         while not self.exited() and time.monotonic() < until:
             time.sleep(0.01)
-        self.close()
 
     def close(self) -> None:
         """End the process group, now."""

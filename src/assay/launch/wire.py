@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from assay.launch.answer import Answer, Hello
-from assay.model import Probe, RawFact, Read
+from assay.launch.answer import Answer, Hello, NodeDone, unanswered
+from assay.launch.outcome import End, why_ended
+from assay.model import Missing, Probe, RawFact, Read
 
 SENTINEL = b"@assay "
 LINE_CAP = 96 << 20  # bytes of one answer; the collector stops a probe well before
@@ -73,6 +74,19 @@ class Wire:
         if self._rest and not self._skipping:
             yield from self._line(bytes(self._rest))
         self._rest.clear()
+
+    def ended(self, end: End) -> Iterator[Answer]:
+        """A reason for every probe without an answer, and the end."""
+        yield from self.close()
+        log = self.log.decode("utf-8", "backslashreplace")
+        missing = why_ended(self.node, structs.replace(end, log=log, greeted=self.greeted, left=len(self.open)))
+        yield from self.done(missing, end, log)
+
+    def done(self, missing: Missing | None, end: End, log: str) -> Iterator[Answer]:
+        """What is left open as unanswered, and the end."""
+        if missing and self.greeted:
+            yield from unanswered(self.node, self.open.values(), missing)
+        yield NodeDone(self.node, missing is None, missing, end.stderr, log, self.garbage, end.took_s)
 
     def _line(self, line: bytes) -> Iterator[Answer]:
         before, sentinel, body = line.partition(SENTINEL)

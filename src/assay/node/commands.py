@@ -11,6 +11,7 @@ from assay.node.files import DENIED, text
 
 SYSTEM_PATH = (
     "/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin", "/bin",
+    "/opt/slurm/bin", "/usr/local/slurm/bin", "/cm/shared/apps/slurm/current/bin",
     "/opt/rocm/bin", "/usr/local/cuda/bin", "/usr/local/nvidia/bin",
 )  # fmt: skip
 KEPT = ("HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "SLURM_CONF", "XDG_RUNTIME_DIR")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from assay.run.record import Answered, Evidence, Finished, Opened
+from assay.run.record import Answered, Evidence, Finished, Opened, Submitted
 from assay.run.segment import Line, lines
 
 _SCHEMA = """
@@ -18,6 +18,7 @@ create index evidence_id on evidence(id);
 create index evidence_node on evidence(node);
 create table problem(segment text, text text);
 create table answered(node text primary key, segment text, offset integer, length integer);
+create table job(name text primary key, segment text, offset integer, length integer);
 create table writer(segment text, opened text, exit_reason text);
 """
 
@@ -71,6 +72,10 @@ class Index:
         """Node and place of the last word about each node."""
         return list(self._db.execute("select node, segment, offset, length from answered"))
 
+    def jobs(self) -> list[tuple[str, str, int, int]]:
+        """Name and place of the last word about each job of a scheduler."""
+        return list(self._db.execute("select name, segment, offset, length from job"))
+
     def writers(self) -> list[tuple[str, str, str | None]]:
         """Segment, its `opened` record as JSON and how it ended (None = it did not)."""
         return list(self._db.execute("select segment, opened, exit_reason from writer order by segment"))
@@ -86,7 +91,9 @@ class Index:
 
 def _connect(path: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=1)
-    if not list(db.execute("select 1 from sqlite_master where name = 'writer'")):
+    if not list(db.execute("select 1 from sqlite_master where name = 'job'")):
+        for (table,) in list(db.execute("select name from sqlite_master where type = 'table'")):  # of an older release
+            db.execute(f"drop table {table}")
         db.executescript(_SCHEMA)
     return db
 
@@ -97,7 +104,7 @@ def _update(db: sqlite3.Connection, segments: Path) -> None:
     for name in known.keys() | present.keys():
         size = present[name].stat().st_size if name in present else -1
         if size != known.get(name):
-            for table in ("evidence", "problem", "answered", "writer"):
+            for table in ("evidence", "problem", "answered", "job", "writer"):
                 db.execute(f"delete from {table} where segment = ?", (name,))  # noqa: S608 - fixed names
             db.execute("delete from segment where name = ?", (name,))
             if name in present:
@@ -113,7 +120,9 @@ def _read(db: sqlite3.Connection, path: Path) -> Iterator[tuple[str, str, str, s
         if isinstance(record, Evidence):
             yield (record.id, record.node, record.probe, line.segment, line.offset, line.length)
         elif isinstance(record, Answered):
-            _put_answer(db, record.node, line)
+            _put(db, "answered", record.node, line)
+        elif isinstance(record, Submitted):
+            _put(db, "job", record.job.name, line)
         elif isinstance(record, Opened):
             opened = f"{record.verb} {record.host} {record.pid} {record.born} {record.at}"
         elif isinstance(record, Finished):
@@ -123,5 +132,6 @@ def _read(db: sqlite3.Connection, path: Path) -> Iterator[tuple[str, str, str, s
     db.execute("insert into writer values (?, ?, ?)", (path.name, opened, exit_reason))
 
 
-def _put_answer(db: sqlite3.Connection, node: str, line: Line) -> None:
-    db.execute("insert or replace into answered values (?, ?, ?, ?)", (node, line.segment, line.offset, line.length))
+def _put(db: sqlite3.Connection, table: str, key: str, line: Line) -> None:
+    query = f"insert or replace into {table} values (?, ?, ?, ?)"  # noqa: S608 - fixed names
+    db.execute(query, (key, line.segment, line.offset, line.length))

@@ -9,7 +9,7 @@ import zlib
 import msgspec
 from msgspec import Struct
 
-from assay.model import Missing, RawFact
+from assay.model import Job, Missing, RawFact
 
 
 class Opened(Struct, frozen=True, tag_field="k", tag="opened", omit_defaults=True):
@@ -42,6 +42,13 @@ class Answered(Struct, frozen=True, tag_field="k", tag="answered", omit_defaults
     log: str = ""
 
 
+class Submitted(Struct, frozen=True, tag_field="k", tag="job"):
+    """What is known of a job of a scheduler: written before it is asked for, again with its id, and at its end."""
+
+    at: float
+    job: Job
+
+
 class Finished(Struct, frozen=True, tag_field="k", tag="finished"):
     """A writer ended: `complete`, `interrupted` or `failed`."""
 
@@ -49,7 +56,7 @@ class Finished(Struct, frozen=True, tag_field="k", tag="finished"):
     exit_reason: str
 
 
-Record = Opened | Evidence | Answered | Finished
+Record = Opened | Evidence | Answered | Submitted | Finished
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)

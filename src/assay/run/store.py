@@ -17,10 +17,10 @@ from types import TracebackType
 import msgspec
 
 from assay.errors import StoreError
-from assay.model import RawFact, RunInfo
+from assay.model import Job, RawFact, RunInfo
 from assay.run import chain
 from assay.run.index import Index, Place
-from assay.run.record import Answered, Evidence, Finished, Opened, decode, pack, unpack
+from assay.run.record import Answered, Evidence, Finished, Opened, Submitted, decode, pack, unpack
 from assay.run.segment import SegmentWriter
 
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -52,6 +52,10 @@ class Writer:
     def answered(self, answer: Answered) -> None:
         """Note that a node is done."""
         self._segment.append(answer)
+
+    def submitted(self, job: Job) -> None:
+        """Note what is known of a job, before it is asked for."""
+        self._segment.append(Submitted(time.time(), job))
 
     def finish(self, exit_reason: str) -> None:
         """Say how it ended, close and seal."""
@@ -126,6 +130,13 @@ class Run:
             record = decode(self._bytes(segment, offset, length))
             if isinstance(record, Answered):
                 yield record
+
+    def jobs(self) -> Iterator[Job]:
+        """The last word about each job of a scheduler."""
+        for _, segment, offset, length in self.index.jobs():
+            record = decode(self._bytes(segment, offset, length))
+            if isinstance(record, Submitted):
+                yield record.job
 
     def problems(self) -> list[str]:
         """What is damaged or no longer as it was sealed."""
