@@ -81,6 +81,8 @@ def number(value: Any, *, keep_negative: bool = False) -> int | float | None:
     """A number; None for null, for {set: false} and for the numbers that mean "not set" or "no limit"."""
     if isinstance(value, dict):
         return number(value.get("number")) if value.get("set") and not value.get("infinite") else None
+    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if value in _INFINITE or (value in _NO_VALUE and not (keep_negative and value < 0)):

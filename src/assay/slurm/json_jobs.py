@@ -201,7 +201,7 @@ def _spent(o: Object) -> dict[str, Any]:
 def _step(step: Object, base: SacctRow) -> SacctRow:
     about, where = part(step, "step"), part(step, "nodes")
     id_ = about.get("id")
-    name = id_.get("step_id") if isinstance(id_, dict) else str(id_ or "").partition(".")[2]
+    name = id_.get("step_id") if isinstance(id_, dict) else str(id_ or "").rpartition(".")[2]
     return SacctRow(
         **_spent(step),
         job=base.job,
