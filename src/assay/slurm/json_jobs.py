@@ -67,12 +67,18 @@ def job(o: Object) -> SlurmJob:
         licenses=text_of(o.get("licenses")),
         comment=text_of(o.get("comment")),
         admin_comment=text_of(o.get("admin_comment")),
-        command=text_of(o.get("command")),
-        work_dir=text_of(o.get("current_working_directory")),
-        stdout=text_of(o.get("stdout_expanded")) or text_of(o.get("standard_output")),
-        stderr=text_of(o.get("stderr_expanded")) or text_of(o.get("standard_error")),
-        submit_line=text_of(o.get("submit_line")),
+        **_program(o),
     )
+
+
+def _program(o: Object) -> dict[str, Any]:
+    return {
+        "command": text_of(o.get("command")),
+        "work_dir": text_of(o.get("current_working_directory")),
+        "stdout": text_of(o.get("stdout_expanded")) or text_of(o.get("standard_output")),
+        "stderr": text_of(o.get("stderr_expanded")) or text_of(o.get("standard_error")),
+        "submit_line": text_of(o.get("submit_line")),
+    }
 
 
 def _ids(o: Object) -> dict[str, Any]:

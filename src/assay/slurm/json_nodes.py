@@ -56,18 +56,24 @@ def node(o: Object, api: str | None = None) -> SlurmNode:
         active_features=texts(o.get("active_features")),
         partitions=texts(o.get("partitions")),
         weight=whole(o.get("weight")),
-        reason=text_of(o.get("reason")),
-        reason_user=text_of(o.get("reason_set_by_user")),
-        reason_at=moment(o.get("reason_changed_at")),
-        comment=text_of(o.get("comment")),
-        extra=text_of(o.get("extra")),
-        reservation=text_of(o.get("reservation")),
-        instance_id=text_of(o.get("instance_id")),
+        **_remarks(o),
         boot_at=moment(o.get("boot_time")),
         slurmd_start_at=moment(o.get("slurmd_start_time")),
         last_busy_at=moment(o.get("last_busy")),
         resume_after=moment(o.get("resume_after")),
     )
+
+
+def _remarks(o: Object) -> dict[str, str | None]:
+    return {
+        "reason": text_of(o.get("reason")),
+        "reason_user": text_of(o.get("reason_set_by_user")),
+        "reason_at": moment(o.get("reason_changed_at")),
+        "comment": text_of(o.get("comment")),
+        "extra": text_of(o.get("extra")),
+        "reservation": text_of(o.get("reservation")),
+        "instance_id": text_of(o.get("instance_id")),
+    }
 
 
 @shaped("Slurm nodes")

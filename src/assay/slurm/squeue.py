@@ -167,12 +167,7 @@ def _job(row: Row) -> SlurmJob:
         dependency=said(v.get("dependency")),
         priority=whole(v.get("priority")),
         restarts=whole(v.get("restarts")),
-        run_time_s=duration_s(v.get("time")),
-        time_left_s=duration_s(v.get("left")),
-        time_limit_s=limit_or_none(v.get("limit")),
-        submit_at=stamp(v.get("submit")),
-        start_at=stamp(v.get("start")),
-        end_at=stamp(v.get("end")),
+        **_times(v),
         nodes=nodes or (None if where.startswith("(") else said(where)),
         batch_host=said(v.get("batch_host")),
         excluded_nodes=said(v.get("excluded")),
@@ -188,6 +183,17 @@ def _job(row: Row) -> SlurmJob:
         work_dir=said(v.get("work_dir")),
         other={k: t for k, t in v.items() if k not in _SPEC},
     )
+
+
+def _times(v: dict[str, str]) -> dict[str, Any]:
+    return {
+        "run_time_s": duration_s(v.get("time")),
+        "time_left_s": duration_s(v.get("left")),
+        "time_limit_s": limit_or_none(v.get("limit")),
+        "submit_at": stamp(v.get("submit")),
+        "start_at": stamp(v.get("start")),
+        "end_at": stamp(v.get("end")),
+    }
 
 
 def _state(v: dict[str, str]) -> JobState | None:
