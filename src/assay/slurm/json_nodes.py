@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import structs
 
 from assay.facts.shapes import shaped
@@ -64,7 +66,7 @@ def node(o: Object, api: str | None = None) -> SlurmNode:
     )
 
 
-def _remarks(o: Object) -> dict[str, str | None]:
+def _remarks(o: Object) -> dict[str, Any]:
     return {
         "reason": text_of(o.get("reason")),
         "reason_user": text_of(o.get("reason_set_by_user")),
