@@ -6,7 +6,8 @@ import pytest
 
 from assay.errors import UsageError
 from assay.lab import layer, slurm_conf
-from assay.lab.scenario import SCENARIOS, Scenario, scenario
+from assay.lab.scenario import Scenario
+from assay.lab.scenarios import SCENARIOS, scenario
 from assay.lab.spec import SHAPES, Spec, check, gpu_nodes, hosts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,7 +31,7 @@ def test_a_scenario_changes_keys_of_the_cluster_and_of_some_nodes() -> None:
         "odd",
         "",
         slurm={"ReturnToService": None, "Prolog": "/etc/slurm/prolog"},
-        nodes={"gpu02": {"RealMemory": "2048"}, "spare": {"Gres": ""}},
+        node_lines={"gpu02": {"RealMemory": "2048"}, "spare": {"Gres": ""}},
     )
     text = slurm_conf.slurm_conf(Spec(), odd)
     assert "ReturnToService" not in text
@@ -76,7 +77,7 @@ def test_scenarios_are_known_by_name() -> None:
 
 
 def test_leaf_switches_hold_every_node_once() -> None:
-    assert slurm_conf.topology_conf(Spec(nodes=8)) == (
+    assert slurm_conf.topology_conf(Spec(nodes=8), scenario("healthy")) == (
         "SwitchName=leaf1 Nodes=gpu[01-04]\nSwitchName=leaf2 Nodes=gpu[05-08]\nSwitchName=leaf3 Nodes=gpu09\n"
         "SwitchName=spine Switches=leaf[1-3]\n"
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from assay.lab import cgroups, kernel, supervisor
 from assay.lab.node import Plan
-from assay.lab.scenario import scenario
+from assay.lab.scenarios import scenario
 from assay.lab.site import Site
 from assay.lab.spec import Spec, gpu_nodes
 

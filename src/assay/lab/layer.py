@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +36,7 @@ def build(site: Site, spec: Spec, scenario: Scenario, image: Path) -> None:
         put(site.layer / target, (SCRIPTS / source).read_text(encoding="utf-8"), 0o755)
     _etc(site.layer / "etc", spec)
     _owned(site.layer)
-    _share(site, spec, scenario)
+    share(site, spec, scenario)
 
 
 def _hide(directory: Path) -> None:
@@ -51,6 +52,7 @@ def _etc(etc: Path, spec: Spec) -> None:
     put(etc / "hosts", hosts_file(spec))
     put(etc / "nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
     put(etc / "resolv.conf", "")
+    put(etc / "assay-emulated", "assay lab\n")
 
 
 def hosts_file(spec: Spec) -> str:
@@ -77,21 +79,29 @@ def _owned(layer: Path) -> None:
         os.chown(directory, uid.get(owner, 0), uid.get(owner, 0))
 
 
-def _share(site: Site, spec: Spec, scenario: Scenario) -> None:
+def share(site: Site, spec: Spec, scenario: Scenario) -> None:
+    """What hosts share and change: Slurm's configuration, homes, the socket of munge. Anew where there is some."""
+    for directory in (site.slurm, site.shared, site.munge):
+        _empty(directory)
     for name, text in slurm_conf.files(spec, scenario).items():
         put(site.slurm / name, text)
     for path, file in scenario.files.get("*", {}).items():
         if path.startswith("/etc/slurm/"):
-            put(site.slurm / path.removeprefix("/etc/slurm/"), file.text, file.mode)
+            put(site.slurm / path.removeprefix("/etc/slurm/"), file.now(), file.mode)
     for person in accounts.PEOPLE:
         home = site.shared / person.home.removeprefix("/shared/")
         home.mkdir(parents=True)
         home.chmod(0o700)
         os.chown(home, person.uid, person.uid)
     site.shared.chmod(0o1777)
-    site.munge.mkdir()
     munge = next(account.uid for account in accounts.DAEMONS if account.name == "munge")
     os.chown(site.munge, munge, munge)
+
+
+def _empty(directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
+    for path in directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def private_files(name: str, spec: Spec) -> Mapping[str, tuple[str | bytes, int, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import select
 import signal
 import subprocess
@@ -18,15 +17,14 @@ import msgspec
 from assay.errors import AssayError, UsageError
 from assay.lab import cgroups, janitor, packages
 from assay.lab.control import Lab
-from assay.lab.scenario import scenario
+from assay.lab.readiness import Readiness, befall, end
+from assay.lab.scenarios import fits, scenario
 from assay.lab.site import Site
-from assay.lab.spec import CONTROL, Spec, check, gpu_nodes
+from assay.lab.spec import Spec, check
 
-_START_S, _PER_NODE_S, _DOWN_S, _AFTER_S = 60.0, 1.0, 15.0, 60.0
+_START_S, _DOWN_S = 60.0, 15.0
 _LOOK_S = 0.05
 _ENDING_S = 5.0  # for a lab that was killed and is not quite gone
-_STATE = re.compile(r"^NodeName=(\S+) .*? State=(\S+)", re.MULTILINE)
-_LOG_LINES = 12
 
 Say = Callable[[str], None]
 
@@ -35,6 +33,7 @@ def up(spec: Spec, say: Say) -> Lab:
     """A lab with all nodes idle; AssayError with the logs of what failed, and nothing left behind."""
     check(spec)
     needed = scenario(spec.scenario)
+    fits(spec, needed)
     require_root()
     lab = Lab(spec.name)
     with _locked(lab.site) as lock:
@@ -43,9 +42,8 @@ def up(spec: Spec, say: Say) -> Lab:
         spec = msgspec.structs.replace(spec, constrain="cgroup/v1" if cgroups.usable() else "")
         start = _Start(lab, spec, lock, [str(image), database])
         try:
-            start.wait()
-            for host, argv in needed.after:
-                _after(lab, host, argv)
+            start.ready.wait()
+            befall(lab, spec, needed)
             start.keep()
         except BaseException:
             start.end()
@@ -84,7 +82,7 @@ class _Start:
     """A lab that is coming up: it ends with this process until `keep`."""
 
     def __init__(self, lab: Lab, spec: Spec, lock: int, images: list[str]) -> None:
-        self.lab, self.spec, site = lab, spec, lab.site
+        site = lab.site
         janitor_left_overs(site, spec)
         (site.directory / "spec.json").write_bytes(msgspec.json.encode(spec))
         held, self.leash = os.pipe()
@@ -97,50 +95,11 @@ class _Start:
         )  # fmt: skip
         os.close(held)
         os.close(alive)
-        self.until = time.monotonic() + _START_S + _PER_NODE_S * spec.nodes
-
-    def wait(self) -> None:
-        """Until every node is idle."""
-        while not self.lab.supervisor():
-            self._pause("the supervisor did not start")
-        while not (status := self.lab.ask("status"))["started"]:
-            if status["trouble"]:
-                raise AssayError(f"the lab did not start: {status['trouble']}", hint=self._logs(CONTROL))
-            self._pause("the hosts did not start in time")
-        while missing := self._not_idle():
-            self._failed_daemon()
-            self._pause(f"not idle in time: {', '.join(missing[:8])}", missing[0])
-
-    def _not_idle(self) -> list[str]:
-        done = self.lab.run(CONTROL, ["scontrol", "--oneliner", "show", "node"])
-        states = dict(_STATE.findall(done.stdout))
-        return [
-            f"{name} ({states.get(name, 'unknown')})" for name in gpu_nodes(self.spec) if states.get(name) != "IDLE"
-        ]
-
-    def _failed_daemon(self) -> None:
-        for name, host in self.lab.ask("status")["hosts"].items():
-            failed = [line for line in host["boot"] if line.startswith("failed")]
-            if failed or host["trouble"]:
-                raise AssayError(f"{name}: {(failed or [host['trouble']])[0]}", hint=self._logs(name))
-
-    def _pause(self, late: str, host: str = CONTROL) -> None:
-        if self._over(0):
-            raise AssayError("the lab ended while it started", hint=self._own_log())
-        if time.monotonic() > self.until:
-            raise AssayError(late, hint=self._logs(host.partition(" ")[0]) or self._own_log())
-        time.sleep(_LOOK_S)
-
-    def _logs(self, host: str) -> str:
-        """The ends of a host's logs and of the lab's own."""
-        with contextlib.suppress(AssayError):
-            logs = self.lab.ask("log", host)["logs"]
-            return "\n".join([*(f"{name}:\n{_end(text)}" for name, text in logs.items() if text), self._own_log()])
-        return self._own_log()
+        self.ready = Readiness(lab, spec, lambda: self._over(0), self._own_log)
 
     def _own_log(self) -> str:
         size = os.fstat(self.log).st_size
-        return _end(os.pread(self.log, size, 0).decode("utf-8", "replace"))
+        return end(os.pread(self.log, size, 0).decode("utf-8", "replace"))
 
     def _over(self, seconds: float) -> bool:
         """True when the janitor and the supervisor have ended, or do so in time."""
@@ -164,14 +123,14 @@ class _Start:
                 os.close(fd)
 
 
-def _end(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines()[-_LOG_LINES:])
-
-
-def _after(lab: Lab, host: str, argv: tuple[str, ...]) -> None:
-    done = lab.run(host, argv, timeout_s=_AFTER_S)
-    if done.returncode:
-        raise AssayError(f"{host}: {' '.join(argv)} failed ({done.returncode})", hint=done.stderr.strip()[-500:])
+def start_over(name: str, scenario_name: str) -> None:
+    """Every host of a running lab starts anew, with another scenario."""
+    require_root()
+    lab, needed = Lab(name), scenario(scenario_name)
+    lab.ask("scenario", name=scenario_name)
+    spec = lab.spec()
+    Readiness(lab, spec, lambda: not lab.supervisor(), lambda: f"{lab.site.log} says why").wait()
+    befall(lab, spec, needed)
 
 
 def janitor_left_overs(site: Site, spec: Spec) -> None:

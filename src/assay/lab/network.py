@@ -52,6 +52,19 @@ def set_link(host: Host, interface: str, *, up: bool) -> None:
     ip([f"link set {cable(interface, host.name)} {'up' if up else 'down'}"])
 
 
+def set_rate(host: Host, interface: str, rate: str) -> None:
+    """Let no more than `rate`, in tc's words, pass to a host; "" lets everything pass."""
+    if interface not in host.interfaces:
+        raise AssayError(f"{host.name} has no {interface}")
+    port = ["dev", cable(interface, host.name), "root"]
+    argv = ["tc", "qdisc", "replace", *port, "tbf", "rate", rate, "burst", "32k", "latency", "50ms"]
+    done = subprocess.run(
+        argv if rate else ["tc", "qdisc", "del", *port], capture_output=True, text=True, check=False, timeout=_IP_S
+    )
+    if done.returncode and rate:
+        raise AssayError(f"tc: {done.stderr.strip()}")
+
+
 def ip(lines: list[str]) -> None:
     """Run lines of `ip -batch`, all in one process."""
     done = subprocess.run(

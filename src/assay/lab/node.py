@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-import msgspec
 from msgspec import Struct
 
 from assay.errors import AssayError
@@ -53,18 +52,8 @@ def prepare(host: Host, plan: Plan) -> None:
     for glob, files in plan.scenario.files.items():
         for path, file in files.items():
             if not path.startswith("/etc/slurm/") and named(host.name, glob, plan.spec):
-                layer.put(own.upper / path[1:], file.text, file.mode)
-
-    own.state.write_text(emulation.state_text(first_state(host, plan)), encoding="utf-8")
-
-
-def first_state(host: Host, plan: Plan) -> State:
-    """The state in which a scenario starts a host's hardware."""
-    state = State(uptime_s=float(plan.spec.uptime_s))
-    for glob, fields in plan.scenario.states.items():
-        if named(host.name, glob, plan.spec):
-            state = msgspec.convert(msgspec.to_builtins(state) | dict(fields), State)
-    return state
+                layer.put(own.upper / path[1:], file.now(), file.mode)
+    own.state.write_text(emulation.state_text(State(uptime_s=float(plan.spec.uptime_s))), encoding="utf-8")
 
 
 def machine_id(lab: str, host: str) -> str:

@@ -56,11 +56,11 @@ class Requests:
 
     def action(self, operation: str, host: str) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
         """What to do for a request about a host."""
-        if operation != "status":
+        if operation not in {"status", "scenario"}:
             self.machine(host)
         found = {
             "status": self.do_status, "power": self.do_power, "link": self.do_link, "kmsg": self.do_kmsg,
-            "log": self.do_log, "state": self.do_state,
+            "log": self.do_log, "state": self.do_state, "rate": self.do_rate, "scenario": self.do_scenario,
         }.get(operation)  # fmt: skip
         if found is None:
             raise AssayError(f"unknown request {operation!r}")
@@ -84,7 +84,7 @@ class Requests:
         return {
             "spec": msgspec.to_builtins(self.lab.plan.spec),
             "trouble": self.lab.trouble,
-            "started": not self.lab.waiting,
+            "started": not (self.lab.waiting or self.lab.next_scenario),
             "hosts": {
                 name: {
                     "role": machine.host.role,
@@ -108,7 +108,21 @@ class Requests:
 
     def do_link(self, host: str, request: dict[str, Any]) -> dict[str, Any]:
         """{"interface": "eth0"|"ib0", "up": bool}."""
-        network.set_link(self.lab.machines[host].host, str(request["interface"]), up=bool(request["up"]))
+        machine, interface, up = self.lab.machines[host], str(request["interface"]), bool(request["up"])
+        network.set_link(machine.host, interface, up=up)
+        machine.cut = machine.cut - {interface} if up else machine.cut | {interface}
+        return {}
+
+    def do_rate(self, host: str, request: dict[str, Any]) -> dict[str, Any]:
+        """{"interface", "rate": in tc's words, "" for no limit}."""
+        machine, interface, rate = self.lab.machines[host], str(request["interface"]), str(request["rate"])
+        network.set_rate(machine.host, interface, rate)
+        machine.rates[interface] = rate
+        return {}
+
+    def do_scenario(self, _host: str, request: dict[str, Any]) -> dict[str, Any]:
+        """{"name"}: every host is switched off, forgets everything and starts with this scenario."""
+        self.lab.start_over(str(request["name"]))
         return {}
 
     def do_kmsg(self, host: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -159,6 +159,12 @@ class HostSite(Struct, frozen=True):
         for path in (self.upper, self.work, self.root, self.sysfs, self.sys_upper, self.sys_work, self.proc, self.lab):
             path.mkdir(parents=True, exist_ok=True)
 
+    def forget(self) -> None:
+        """Lose everything that the host ever wrote."""
+        for path in (self.upper, self.work):
+            shutil.rmtree(path)
+        self.prepare()
+
     def forget_hardware(self) -> None:
         """Empty what a boot fills anew: /sys keeps nothing."""
         for path in (self.sys_upper, self.sys_work):

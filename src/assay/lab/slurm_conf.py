@@ -11,7 +11,7 @@ from assay.lab.spec import CONTROL, Spec, gpu_nodes, node_name, spare
 JWT_KEY = "/etc/slurmctld/jwt.key"  # on ctl only
 ACCOUNTS = {"alice": "research", "bob": "acme"}
 PARTITIONS = ("batch", "all")
-_LEAF = 4  # nodes below one switch
+_LEAF, _TRAYS = 4, 18  # nodes of a rack: what its power allows, or one NVLink domain
 _FOR_JOBS = 0.96  # of the memory; the rest is the system's
 
 _CLUSTER = {
@@ -63,21 +63,28 @@ _ACCOUNTING = {
     "AccountingStorageTRES": "gres/gpu",
     "AccountingStorageEnforce": "associations,limits,qos",
     "AccountingStoreFlags": "job_comment",
-    "JobSubmitPlugins": "lua",
 }
 
 
 def slurm_conf(spec: Spec, scenario: Scenario) -> str:
     """slurm.conf."""
     keys = _CLUSTER | _tracking(spec) | ({} if spec.slow_defaults else _QUICK)
-    keys |= {"TopologyPlugin": "topology/tree"} if scenario.topology else {}
+    keys |= {"DefCpuPerGPU": str(_cpus_per_gpu(spec))}
+    keys |= {"TopologyPlugin": "topology/tree"} if scenario.topology != "none" else {}
     keys |= _ACCOUNTING if spec.accounting else {"AccountingStorageType": "accounting_storage/none"}
+    keys |= {"JobSubmitPlugins": "lua"} if _rules(spec, scenario) else {}
     for key, value in scenario.slurm.items():
         keys.pop(key, None)
         if value is not None:
             keys[key] = value
     lines = [f"{key}={value}" for key, value in keys.items()]
-    return "\n".join([*lines, *_node_lines(spec, scenario), *_partition_lines(spec)]) + "\n"
+    return "\n".join([*lines, *_node_lines(spec, scenario), *_partition_lines(spec, scenario)]) + "\n"
+
+
+def _cpus_per_gpu(spec: Spec) -> int:
+    """A job that asks for GPUs gets its share of the cores, too."""
+    cpu = spec.gpu_shape.machine.cpu
+    return cpu.sockets * cpu.cores * cpu.threads // spec.gpu_shape.machine.gpus
 
 
 def _tracking(spec: Spec) -> dict[str, str]:
@@ -97,14 +104,16 @@ def _node_lines(spec: Spec, scenario: Scenario) -> Iterator[str]:
 def node_keys(name: str, spec: Spec, scenario: Scenario) -> dict[str, str]:
     """What slurm.conf says about one node."""
     shape, machine = spec.gpu_shape, spec.gpu_shape.machine
+    rack = next(n for n, names in enumerate(racks(spec), 1) if name in names)
     keys = {
         "Sockets": str(machine.cpu.sockets),
         "CoresPerSocket": str(machine.cpu.cores),
         "ThreadsPerCore": str(machine.cpu.threads),
         "RealMemory": str(int(machine.memory_gib * 1024 * _FOR_JOBS)),
         "Gres": f"gpu:{shape.gres}:{machine.gpus}",
+        "Feature": f"{shape.gres},rack{rack}",
     }
-    for glob, changes in scenario.nodes.items():
+    for glob, changes in scenario.node_lines.items():
         if named(name, glob, spec):
             keys.update(changes)
     return {key: value for key, value in keys.items() if value}
@@ -115,10 +124,12 @@ def named(name: str, glob: str, spec: Spec) -> bool:
     return fnmatchcase(name, glob) or (glob == "spare" and name == spare(spec))
 
 
-def _partition_lines(spec: Spec) -> Iterator[str]:
+def _partition_lines(spec: Spec, scenario: Scenario) -> Iterator[str]:
     nodes = _folded([node_name(number, spec) for number in range(1, spec.nodes + 1)])
     yield f"PartitionName={PARTITIONS[0]} Nodes={nodes} Default=YES MaxTime=1-00:00:00 State=UP"
     yield f"PartitionName={PARTITIONS[1]} Nodes={nodes} Default=NO MaxTime=INFINITE State=UP"
+    for line in scenario.partitions:
+        yield line.format(all=_folded(list(gpu_nodes(spec))))
 
 
 def _folded(names: list[str]) -> str:
@@ -139,10 +150,18 @@ def _joined(keys: Mapping[str, str]) -> str:
     return " ".join(f"{key}={value}" for key, value in keys.items())
 
 
-def topology_conf(spec: Spec) -> str:
-    """topology.conf: leaf switches of a few nodes each below one spine."""
+def racks(spec: Spec) -> list[list[str]]:
+    """The nodes of each rack: an NVLink domain fills one, of the others some."""
+    size = _TRAYS if spec.gpu_shape.machine.domain else _LEAF
     names = list(gpu_nodes(spec))
-    leaves = [names[first : first + _LEAF] for first in range(0, len(names), _LEAF)]
+    return [names[first : first + size] for first in range(0, len(names), size)]
+
+
+def topology_conf(spec: Spec, scenario: Scenario) -> str:
+    """topology.conf: a leaf switch per rack below one spine, or, flat, one switch as if all were alike near."""
+    if scenario.topology == "flat":
+        return f"SwitchName=switch Nodes={_folded(list(gpu_nodes(spec)))}\n"
+    leaves = racks(spec)
     lines = [f"SwitchName=leaf{number} Nodes={_folded(leaf)}" for number, leaf in enumerate(leaves, 1)]
     switches = "leaf1" if len(leaves) == 1 else f"leaf[1-{len(leaves)}]"
     return "\n".join([*lines, f"SwitchName=spine Switches={switches}"]) + "\n"
@@ -183,20 +202,26 @@ def slurmdbd_conf(password: str) -> str:
     return "".join(f"{key}={value}\n" for key, value in keys.items())
 
 
-JOB_SUBMIT = """\
--- Every job names the account that pays for it.
-function slurm_job_submit(job, partitions, uid)
-   if job.account == nil and uid ~= 0 then
-      slurm.log_user("name the account that pays for this job: --account=NAME")
-      return slurm.ERROR
-   end
-   return slurm.SUCCESS
-end
-
-function slurm_job_modify(job, record, partitions, uid)
-   return slurm.SUCCESS
+_ACCOUNT_RULE = """\
+if job.account == nil and uid ~= 0 then
+   slurm.log_user("name the account that pays for this job: --account=NAME")
+   return slurm.ERROR
 end
 """
+
+
+def _rules(spec: Spec, scenario: Scenario) -> list[str]:
+    """What every job is held against when it is submitted."""
+    return [rule for rule in (_ACCOUNT_RULE if spec.accounting else "", scenario.submit) if rule]
+
+
+def job_submit(rules: list[str]) -> str:
+    """job_submit.lua."""
+    body = "".join(f"   {line}\n" for rule in rules for line in rule.splitlines())
+    return (
+        f"function slurm_job_submit(job, partitions, uid)\n{body}   return slurm.SUCCESS\nend\n\n"
+        "function slurm_job_modify(job, record, partitions, uid)\n   return slurm.SUCCESS\nend\n"
+    )
 
 
 def files(spec: Spec, scenario: Scenario) -> dict[str, str]:
@@ -207,5 +232,6 @@ def files(spec: Spec, scenario: Scenario) -> dict[str, str]:
         "cgroup.conf": cgroup_conf(spec),
         "plugstack.conf": "",
     }
-    texts |= {"topology.conf": topology_conf(spec)} if scenario.topology else {}
-    return texts | ({"job_submit.lua": JOB_SUBMIT} if spec.accounting else {})
+    texts |= {"topology.conf": topology_conf(spec, scenario)} if scenario.topology != "none" else {}
+    rules = _rules(spec, scenario)
+    return texts | ({"job_submit.lua": job_submit(rules)} if rules else {})

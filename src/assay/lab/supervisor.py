@@ -25,6 +25,7 @@ from assay.lab import drivers, emulation, kernel, layer, network, node
 from assay.lab.emulation import Picture
 from assay.lab.hardware.state import State
 from assay.lab.requests import Requests
+from assay.lab.scenarios import fits, scenario
 from assay.lab.site import SCRIPTS, Site, say
 from assay.lab.spec import CONTROL, Host, Role, Spec, hosts
 
@@ -42,6 +43,8 @@ class Machine:
         self.again_at: float | None = None
         self.trouble = ""
         self.shown: Picture | None = None
+        self.cut: frozenset[str] = frozenset()
+        self.rates: dict[str, str] = {}
 
     @property
     def power(self) -> str:
@@ -62,6 +65,7 @@ class Supervisor:
         self.kernel_logs = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.templates: dict[bool, Picture] = {}
         self.helpers = dict(helpers)
+        self.next_scenario = ""
 
     # ---- hosts ----
 
@@ -81,6 +85,34 @@ class Supervisor:
             self.trouble = self.trouble or f"{name} did not start: {e}"
             return
         machine.boots += 1
+        self.plug_in_badly(machine)
+
+    def plug_in_badly(self, machine: Machine) -> None:
+        """What is wrong with a host's cables outlives its reboots."""
+        for interface in machine.cut:
+            network.set_link(machine.host, interface, up=False)
+        for interface, rate in machine.rates.items():
+            network.set_rate(machine.host, interface, rate)
+
+    def start_over(self, name: str) -> None:
+        """Switch all hosts off; `step` starts them with another scenario once they are."""
+        fits(self.plan.spec, scenario(name))
+        self.next_scenario = name
+        for host in self.machines:
+            self.power_off(host)
+
+    def begin_anew(self, name: str) -> None:
+        """A lab as if just made, of hosts that are all off."""
+        spec = msgspec.structs.replace(self.plan.spec, scenario=name)
+        self.plan = msgspec.structs.replace(self.plan, spec=spec, scenario=scenario(name))
+        self.next_scenario, self.trouble = "", ""
+        layer.share(self.plan.site, spec, self.plan.scenario)
+        for host, machine in self.machines.items():
+            self.machines[host] = Machine(machine.host)
+            self.plan.site.host(host).forget()
+            node.prepare(machine.host, self.plan)
+        self.waiting = list(self.machines)
+        self.control_until = time.monotonic() + _CONTROL_S
 
     def hardware(self, machine: Machine) -> Picture:
         """What a host's hardware shows in the state that it is in."""
@@ -154,6 +186,10 @@ class Supervisor:
 
     def step(self) -> float | None:
         """Do what is due; seconds until there is more to do, None when only events count."""
+        if self.next_scenario:
+            if any(machine.pid for machine in self.machines.values()):
+                return None
+            self.begin_anew(self.next_scenario)
         if self.waiting and not self.trouble:
             return self.start_next()
         now = time.monotonic()

@@ -1,0 +1,7 @@
+"""..."""
+
+from __future__ import annotations
+
+from assay.lab.scenario import Scenario
+
+ALL: tuple[Scenario, ...] = ()
