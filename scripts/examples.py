@@ -32,7 +32,7 @@ def record(name: str, directory: Path) -> Run:
     """The run of one example, recorded in `directory`."""
     machines = hosts(name)
     nodes = tuple(host.name for host in machines)
-    known = sources()
+    known = {name: source for name, source in sources().items() if source.probe.place == "node"}
     info = RunInfo(
         id=f"20261102T090000Z-{name}",
         target=Target(name=name, kind="ssh", nodes=",".join(nodes), sudo=all(host.uid == 0 for host in machines)),

@@ -108,7 +108,7 @@ def test_a_hung_smi_fails_and_is_never_skipped() -> None:
 
 
 def facts(host: VirtualHost) -> NodeFacts:
-    known = sources()
+    known = {name: source for name, source in sources().items() if source.probe.place == "node"}
     return facts_of(host.name, [(name, answer(host, source.probe)) for name, source in known.items()], known)
 
 
