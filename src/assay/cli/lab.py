@@ -26,24 +26,26 @@ def command() -> None:
 
 @command.command()
 @_name_option
-@click.option("--nodes", type=int, default=4, show_default=True, help="GPU nodes in service; one more is the spare.")
-@click.option("--shape", type=click.Choice(_SHAPES), default=_SHAPES[0], show_default=True, help="What they look like.")
 @click.option(
-    "--scenario", default="healthy", show_default=True, help="How the provider runs it: healthy, no-health-checks."
+    "--nodes", type=int, help="GPU nodes in service, 4 unless the scenario needs more; one more is the spare."
 )
+@click.option("--shape", type=click.Choice(_SHAPES), help=f"What they look like: {_SHAPES[0]} unless told.")
+@click.option("--scenario", default="healthy", show_default=True, help="How the provider runs it; see `lab scenario`.")
 @click.option("--accounting", is_flag=True, help="With slurmdbd and MariaDB; every job then names an account.")
 @click.option("--slow-defaults", is_flag=True, help="Slurm's own time-outs (minutes) instead of the lab's (seconds).")
-def up(name: str, nodes: int, shape: str, scenario: str, accounting: bool, slow_defaults: bool) -> None:
+def up(name: str, nodes: int | None, shape: str | None, scenario: str, accounting: bool, slow_defaults: bool) -> None:
     """Start the lab: ctl, login, gpu01, gpu02, ... and a spare. Ends when all nodes are idle."""
     from assay.lab.lifecycle import up as start
+    from assay.lab.scenarios import fitting
     from assay.lab.spec import Spec
 
+    shape, nodes = fitting(scenario, shape, nodes)
     spec = Spec(
         name=name, nodes=nodes, shape=shape, scenario=scenario, accounting=accounting, slow_defaults=slow_defaults
     )
     start(spec, functools.partial(click.echo, err=True))
     other = "" if name == "lab" else f"--name {name} "
-    click.echo(f"lab {name!r} is up: {nodes + 1} nodes idle", err=True)
+    click.echo(f"lab {name!r} is up: {nodes + 1} nodes, scenario {scenario}", err=True)
     click.echo(f"       assay lab shell {other}login          assay lab down {other}".rstrip(), err=True)
 
 
@@ -54,6 +56,23 @@ def down(name: str) -> None:
     from assay.lab.lifecycle import down as stop
 
     click.echo(f"lab {name!r} is down" if stop(name) else f"no lab {name!r} was up", err=True)
+
+
+@command.command()
+@_name_option
+@click.option("--list", "listing", is_flag=True, help="List all scenarios, each with the verb that can find it.")
+@click.argument("scenario", required=False)
+def scenario(name: str, scenario: str | None, listing: bool) -> None:
+    """Start every host of a running lab anew with SCENARIO. Jobs, logs and files of its users are lost."""
+    from assay.lab.lifecycle import start_over
+    from assay.lab.scenarios import SCENARIOS
+
+    if listing or scenario is None:
+        for one in SCENARIOS.values():
+            click.echo(f"{one.name:<31} {', '.join(one.found_by) or '-':<14} {one.summary}")
+        return
+    start_over(name, scenario)
+    click.echo(f"lab {name!r} runs {scenario}", err=True)
 
 
 @command.command()

@@ -1,1 +1,1 @@
-"""Invented machines: emulated hardware and whole hosts, for examples, tests and demonstrations. Not used by an audit."""
+"""Invented machines and a cluster of them: emulated hardware for examples, tests and demonstrations."""

@@ -19,7 +19,7 @@ from assay.lab.site import Site
 from assay.lab.spec import Spec, hosts
 
 _ANSWER_S = 30.0
-_CREDENTIALS = struct.Struct("3i")
+CREDENTIALS = struct.Struct("3i")
 
 
 class Lab:
@@ -54,10 +54,10 @@ class Lab:
         """Process id of the supervisor on this machine; None where none answers."""
         try:
             with self._connected() as sock:
-                raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         except UsageError:
             return None
-        pid: int = _CREDENTIALS.unpack(raw)[0]
+        pid: int = CREDENTIALS.unpack(raw)[0]
         return pid
 
     def _connected(self) -> socket.socket:

@@ -10,7 +10,12 @@ import socket
 import sys
 import traceback
 
+import msgspec
+
+from assay.errors import AssayError
 from assay.lab import emulation
+from assay.lab.actions import act
+from assay.lab.control import CREDENTIALS, Lab
 from assay.lab.emulation import Picture
 from assay.lab.node import Plan
 from assay.lab.site import say
@@ -44,13 +49,27 @@ class Drivers:
         """One call of a program; of one that hangs, the caller waits until it is killed."""
         client, _ = listening.accept()
         client.settimeout(_CLIENT_S)
-        with contextlib.suppress(OSError, ValueError):
-            output = self.output(self.picture(host), [str(word) for word in json.loads(_all(client))])
+        with contextlib.suppress(OSError, ValueError, AssayError):
+            argv = [str(word) for word in json.loads(_all(client))]
+            output = self.acted(host, argv, root=_by_root(client)) or self.output(self.picture(host), argv)
             if output is None:
                 self.hung = [*self.hung[-255:], client]
                 return
             client.sendall(json.dumps({"out": output.out, "err": output.err, "rc": output.rc}).encode())
         client.close()
+
+    def acted(self, host: Host, argv: list[str], *, root: bool) -> Output | None:
+        """What a program says that changes something; None where this one only shows."""
+        state = emulation.state_of(self.plan.site.host(host.name).state.read_text(encoding="utf-8"))
+        done = act(argv, self.plan.spec, state, root=root)
+        if done is None:
+            return None
+        lab = Lab(self.plan.spec.name)
+        if done.state is not None and done.state != state:
+            lab.ask("state", host.name, fields=msgspec.to_builtins(done.state))
+        if done.record:
+            lab.ask("kmsg", host.name, text=done.record)
+        return done.output
 
     def output(self, shown: Picture, argv: list[str]) -> Output | None:
         """What the program says; None when it hangs."""
@@ -62,6 +81,11 @@ class Drivers:
             return shown.host.commands[path]((path, *argv[1:]), shown.host)
         except LookupError:
             return Output(err=f"{name}: not emulated: {' '.join(argv[1:])}\n", rc=NOT_EMULATED)
+
+
+def _by_root(client: socket.socket) -> bool:
+    raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return bool(CREDENTIALS.unpack(raw)[1] == 0)
 
 
 def _all(client: socket.socket) -> bytes:

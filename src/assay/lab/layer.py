@@ -24,7 +24,12 @@ _HIDDEN = (
     "etc/slurm", "etc/ssh",
 )  # fmt: skip
 _OPAQUE = "trusted.overlay.opaque"
-_SCRIPTS = {"init": f"{TOOLS}/init", "control": f"{TOOLS}/control", "reboot": "usr/sbin/reboot"}
+_SCRIPTS = {
+    "init": f"{TOOLS}/init",
+    "control": f"{TOOLS}/control",
+    "reboot": "usr/sbin/reboot",
+    "program": f"{TOOLS}/kernel-log",
+}
 
 
 def build(site: Site, spec: Spec, scenario: Scenario, image: Path) -> None:

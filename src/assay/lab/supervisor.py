@@ -22,6 +22,7 @@ import msgspec
 
 from assay.errors import AssayError
 from assay.lab import drivers, emulation, kernel, layer, network, node
+from assay.lab.actions import REBOOT, healed
 from assay.lab.emulation import Picture
 from assay.lab.hardware.state import State
 from assay.lab.requests import Requests
@@ -77,6 +78,8 @@ class Supervisor:
         self.tell_kernel_log(name, zero=zero, text=f"<5>Linux version {os.uname().release} (emulated machine {name})")
         machine.again_at, machine.trouble = None, ""
         try:
+            if machine.boots:
+                self.heal(name)
             shown = self.hardware(machine)
             machine.pid = node.start(machine.host, self.plan, uptime, shown, self.template(machine.host.role))
             machine.pidfd = os.pidfd_open(machine.pid)
@@ -114,10 +117,17 @@ class Supervisor:
         self.waiting = list(self.machines)
         self.control_until = time.monotonic() + _CONTROL_S
 
+    def heal(self, name: str) -> None:
+        """What a reboot cures of a host's hardware."""
+        own = self.plan.site.host(name)
+        state = emulation.state_of(own.state.read_text(encoding="utf-8"))
+        own.state.write_text(emulation.state_text(healed(state, REBOOT)), encoding="utf-8")
+
     def hardware(self, machine: Machine) -> Picture:
         """What a host's hardware shows in the state that it is in."""
-        text = self.plan.site.host(machine.host.name).state.read_text(encoding="utf-8")
-        machine.shown = emulation.picture(machine.host, self.plan.spec, emulation.state_of(text))
+        own = self.plan.site.host(machine.host.name)
+        state = emulation.state_of(own.state.read_text(encoding="utf-8"))
+        machine.shown = emulation.picture(machine.host, self.plan.spec, state)
         return machine.shown
 
     def template(self, role: Role) -> Picture:

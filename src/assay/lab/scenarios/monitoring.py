@@ -1,7 +1,90 @@
-"""..."""
+"""Health checks that do harm or no good: each keeps a healthy node out, or leaves a sick one in."""
 
 from __future__ import annotations
 
-from assay.lab.scenario import Scenario
+from msgspec.structs import replace
 
-ALL: tuple[Scenario, ...] = ()
+from assay.lab.scenario import File, Scenario, Trouble, program, settings
+from assay.lab.scenarios.provider import HEALTH, cared_for, watched
+
+_STALE_DAYS, _FRESH_DAYS = 8.2, 0.4
+_RUN = "{then} gpu-weekly: dcgmi diag -r 3: Pass\n{then} gpu-weekly: all_reduce_perf: 481.2 GB/s, ok\n"
+_SUITE = "#!/bin/bash\nset -eu\ndcgmi diag -r 3 -j\nall_reduce_perf -b 8G -e 8G -g 8\n"
+
+
+def checked(name: str, summary: str, **health: str) -> Scenario:
+    """A provider with a health check of these settings, and nobody who cares for drained nodes."""
+    return Scenario(
+        name,
+        summary,
+        ("inject",),
+        slurm=watched(),
+        files={"*": {HEALTH: program("node-health"), "/etc/slurm/node-health.conf": settings(**health)}},
+    )
+
+
+def active_check(days: float) -> dict[str, File]:
+    """A daily test under load by cron, that last ran `days` ago."""
+    return {
+        "/etc/cron.d/gpu-suite": File("0 2 * * * root /usr/local/sbin/gpu-suite >>/var/log/gpu-diag.log 2>&1\n"),
+        "/usr/local/sbin/gpu-suite": File(_SUITE, 0o755),
+        "/var/log/gpu-diag.log": File(_RUN, days=days),
+    }
+
+
+_DIAG = checked(
+    "diag-timeout-drains-healthy",
+    "A diag that a job holds up is taken for a failed one: nodes are drained for being busy.",
+    checks="kernel diag",
+)
+_STALE = checked("stale-active-check", "The test under load last ran eight days ago, and nothing says so.")
+
+ALL = (
+    replace(
+        cared_for(
+            "circular-gate",
+            "A drained node must first pass a job in the partition that it is drained from.",
+            lifecycle={"gate": "in_partition"},
+        ),
+        found_by=("inject",),
+    ),
+    replace(
+        _DIAG,
+        files={**_DIAG.files, "gpu*": {"/usr/local/sbin/gpu-diag": program("gpu-diag")}},
+    ),
+    checked(
+        "output-nobody-reads",
+        "The health check writes what it finds into a file and ends with 1; nobody looks.",
+        act="log",
+    ),
+    checked(
+        "wrong-node-name-loop",
+        "The health check drains a name that Slurm does not have, again and again.",
+        act="insist",
+        domain="cluster.internal",
+    ),
+    replace(
+        cared_for(
+            "bad-spare",
+            "The spare that takes a bad node's place has lost a GPU, and nobody tries it first.",
+            health={"checks": "kernel"},
+            lifecycle={"validate_spare": "no"},
+        ),
+        found_by=("inject", "audit"),
+        trouble=Trouble(states={"spare": {"gpus": {"3": ["off-bus"]}}}),
+    ),
+    replace(_STALE, found_by=("audit",), files={**_STALE.files, "gpu*": active_check(_STALE_DAYS)}),
+    Scenario(
+        "softlockup-storage-drain",
+        "The end of a job locks a CPU up, which starves the storage client: drained, but not for a GPU.",
+        ("inject", "audit"),
+        slurm={**watched(), "Epilog": "/etc/slurm/epilog"},
+        files={
+            "*": {
+                HEALTH: program("node-health"),
+                "/etc/slurm/node-health.conf": settings(),
+                "/etc/slurm/epilog": program("epilog-softlockup"),
+            }
+        },
+    ),
+)

@@ -18,7 +18,7 @@ def watched(interval_s: int = 5) -> dict[str, str | None]:
     }
 
 
-def automation(
+def _automation(
     health: dict[str, str] | None = None, lifecycle: dict[str, str] | None = None
 ) -> dict[str, dict[str, File]]:
     """The files of a health check on the nodes and of what cares for drained nodes on ctl, with their settings."""
@@ -45,7 +45,7 @@ def cared_for(
         summary,
         slurm=watched(),
         partitions=(_SERVICE,),
-        files=automation(health, lifecycle),
+        files=_automation(health, lifecycle),
     )
 
 
