@@ -1,15 +1,22 @@
 """A run survives what happens to files: torn and damaged lines, a full disk, two writers, a changed past."""
 
+import base64
+import contextlib
+import random
+import re
+import sqlite3
 import subprocess
 import sys
 import textwrap
+import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 
 from assay.errors import StoreError
 from assay.model import Missing, RawFact, Read, RunInfo, Target
-from assay.run import chain
+from assay.run import archive, chain, record, segment as segments
 from assay.run.archive import export, unpack
 from assay.run.record import Answered
 from assay.run.store import Run, new_id
@@ -188,8 +195,6 @@ def test_export_is_the_same_bytes_each_time_and_reads_back(run: Run, tmp_path: P
 
 @pytest.mark.parametrize("name", ["../evil", "segments/../../evil.jsonl", "/etc/evil", "segments/a/b.jsonl", "x"])
 def test_an_archive_with_anything_else_is_refused(tmp_path: Path, name: str) -> None:
-    import zipfile
-
     with zipfile.ZipFile(tmp_path / "bad.assay", "w") as bad:
         bad.writestr(name, "x")
     with pytest.raises(StoreError, match="something else"):
@@ -232,3 +237,111 @@ def test_a_signature_covers_the_head_and_nothing_later(run: Run, tmp_path: Path)
     fill(run, raw("n2"))
     with pytest.raises(StoreError, match="signed at another head"):
         check_signature(run.path, signers, "auditor@example.org")
+
+
+DEEP = b"[" * 200_000
+
+
+@pytest.mark.parametrize(
+    "chained",
+    [
+        b"garbage\n",
+        b"\xff\n",
+        DEEP,
+        b'{"segment":"../../../../dev/zero","start":0,"end":9999999999,"sha256":"","head":""}\n',
+        b'{"segment":"0000-a.jsonl","start":9,"end":1,"sha256":"","head":""}\n',
+        b'{"segment":"0000-a.jsonl","start":-5,"end":1,"sha256":"","head":""}\n',
+    ],
+)
+def test_a_damaged_chain_is_said_and_costs_no_evidence(run: Run, chained: bytes) -> None:
+    fill(run, raw("n1"))
+    (run.path / "chain.jsonl").write_bytes(chained)
+    again = Run(run.path)
+    assert [node for node, _ in again.nodes()] == ["n1"]
+    assert any("chain.jsonl is damaged" in p for p in again.problems())
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "drop table evidence",
+        "alter table evidence drop column length",
+        "update evidence set id = cast(x'ff' as text)",
+        "update evidence set node = cast(x'ff' as text)",
+    ],
+)
+def test_an_index_that_breaks_when_asked_is_rebuilt(run: Run, spoil: str) -> None:
+    fill(run, raw("n1"))
+    Run(run.path).index.close()
+    with contextlib.closing(sqlite3.connect(run.path / "index.sqlite")) as db:
+        db.execute(spoil)
+        db.commit()
+    again = Run(run.path)
+    assert [(node, len(answers)) for node, answers in again.nodes()] == [("n1", 1)]
+    assert again.problems() == []
+
+
+def test_an_index_that_points_elsewhere_is_never_followed(run: Run) -> None:
+    fill(run, raw("n1"))
+    Run(run.path).index.close()
+    with contextlib.closing(sqlite3.connect(run.path / "index.sqlite")) as db:
+        db.execute("update evidence set offset = 'x'")
+        db.execute("update answered set offset = 5")
+        db.commit()
+    again = Run(run.path)
+    assert [answers for _, answers in again.nodes()] == [[]]
+    assert list(again.answers()) == []
+    assert len(again.problems()) == 2
+
+
+@pytest.mark.parametrize("line", [DEEP, b'{"k":"finished","at":1,"exit_reason":"x","y":' + DEEP, b"\x00" * 4096])
+def test_hostile_lines_are_damaged_records(run: Run, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "LIMIT_BYTES", 3000)
+    fill(run, raw("n1"))
+    data = segment(run).read_bytes()
+    segment(run).write_bytes(line + b"\n" + data)
+    again = Run(run.path)
+    assert [node for node, _ in again.nodes()] == ["n1"]
+    assert any(f"record of {len(line) + 1} bytes" in p for p in again.index.problems())
+    assert all(answers for _, answers in again.nodes())
+
+
+def test_evidence_that_unpacks_without_end_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "LIMIT_BYTES", 1000)
+    bomb = record.Evidence("0" * 64, "n1", "os.release", base64.b64encode(zlib.compress(b" " * 100_000)).decode())
+    with pytest.raises(ValueError, match="not what its address says"):
+        record.unpack(bomb)
+
+
+def test_a_writer_that_died_before_its_first_word_is_not_alive(run: Run) -> None:
+    (run.path / "segments" / "0000-audit-aaaa.jsonl").write_bytes(b"")
+    assert not Run(run.path).alive
+
+
+@pytest.mark.parametrize("started", ["1e300", "-1e300", "1e15"])
+def test_a_run_of_no_known_time_is_damaged(run: Run, started: str) -> None:
+    text = (run.path / "run.json").read_text()
+    (run.path / "run.json").write_text(re.sub(r'"started": [0-9.e]+', f'"started": {started}', text))
+    with pytest.raises(StoreError):
+        Run(run.path)
+
+
+def test_an_export_damaged_anywhere_is_said(run: Run, tmp_path: Path) -> None:
+    fill(run, *(raw(f"n{i}", text="x" * i) for i in range(20)))
+    data = export(run, tmp_path / "a.assay").read_bytes()
+    chance = random.Random(1)  # noqa: S311 - the same damage each time
+    for i in range(300):
+        spoilt = bytearray(data)
+        spoilt[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        (tmp_path / "b.assay").write_bytes(spoilt if i % 3 else data[: chance.randrange(len(data))])
+        with contextlib.suppress(StoreError):
+            list(unpack(tmp_path / "b.assay", tmp_path / f"to{i}").nodes())
+
+
+def test_an_export_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_LIMIT_BYTES", 1000)
+    with zipfile.ZipFile(tmp_path / "a.assay", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("segments/0000-a.jsonl", b"\0" * 1_000_000)
+    with pytest.raises(StoreError, match="is no run"):
+        unpack(tmp_path / "a.assay", tmp_path / "to")
+    assert not (tmp_path / "to").exists()

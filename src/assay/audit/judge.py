@@ -91,8 +91,15 @@ def _origin(run: Run, profiles: Profiles) -> dict[str, Any]:
         "profiles": {name: hashlib.sha256(profiles.text(name).encode()).hexdigest()[:16] for name in shipped_names()},
         "exit_reason": run.exit_reason,
         "problems": tuple(run.problems()),
-        "head": chain.head(run.path),
+        "head": _head(run),
     }
+
+
+def _head(run: Run) -> str:
+    try:
+        return chain.head(run.path)
+    except StoreError:  # said in `problems`; the evidence is as good as it was
+        return ""
 
 
 def facts_of(

@@ -10,7 +10,8 @@ from assay.errors import StoreError
 from assay.run.store import Run, write_whole
 
 SUFFIX = ".assay"
-_LIMIT_BYTES = 8 << 30
+_LIMIT_BYTES = 64 << 20
+_LIMIT_RATIO = 20  # evidence is packed already: a real export shrinks by a half
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PARTS = ("run.json", "chain.jsonl", "judgement.json", "head", "head.sig")
 
@@ -38,13 +39,21 @@ def unpack(packed: Path, directory: Path) -> Run:
     """Unpack an exported run into `directory`; anything but the parts of a run is refused."""
     try:
         with zipfile.ZipFile(packed) as archive:
-            entries = archive.infolist()
-            if sum(e.file_size for e in entries) > _LIMIT_BYTES or not all(_is_part(e.filename) for e in entries):
-                raise StoreError(f"{packed} holds something else than a run")
+            _check(packed, archive.infolist())
             archive.extractall(directory)
-    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as e:
+    except StoreError:
+        raise
+    except Exception as e:  # a hostile file makes zipfile raise many things
         raise StoreError(f"{packed} is no exported run: {e}", hint="assay export RUN writes one") from e
     return Run(directory)
+
+
+def _check(packed: Path, entries: list[zipfile.ZipInfo]) -> None:
+    if not all(_is_part(e.filename) for e in entries):
+        raise StoreError(f"{packed} holds something else than a run")
+    size = sum(e.file_size for e in entries)
+    if size > _LIMIT_BYTES + _LIMIT_RATIO * packed.stat().st_size:
+        raise StoreError(f"{packed} would unpack to {size >> 20} MiB: it is no run")
 
 
 def _is_part(name: str) -> bool:

@@ -6,12 +6,15 @@ head_0 = sha256(run.json); head_n = sha256(head_{n-1} || segment || start || end
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from assay.errors import StoreError
+
+_SEGMENT = re.compile(r"[\w.-]{1,200}\.jsonl")
 
 
 class Link(Struct, frozen=True):
@@ -23,6 +26,10 @@ class Link(Struct, frozen=True):
     sha256: str
     head: str
 
+    def __post_init__(self) -> None:
+        if not (_SEGMENT.fullmatch(self.segment) and 0 <= self.start <= self.end):
+            raise ValueError("not a stretch of a segment")
+
 
 def links(run: Path) -> list[Link]:
     """The chain so far, oldest first; a damaged chain is a StoreError."""
@@ -33,7 +40,7 @@ def links(run: Path) -> list[Link]:
         return []
     try:
         return [msgspec.json.decode(line, type=Link) for line in text.splitlines()]
-    except msgspec.DecodeError as e:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise StoreError(f"{path} is damaged: {e}", hint="the evidence is still readable: assay show RUN") from e
 
 
@@ -62,16 +69,28 @@ def seal(run: Path) -> str:
 
 def verify(run: Path) -> list[str]:
     """What no longer is as it was sealed; empty when everything is."""
+    try:
+        chain, last = links(run), _first(run)
+    except (StoreError, OSError) as e:
+        return [str(e)]
     problems = []
-    last = _first(run)
-    for link in links(run):
-        path = run / "segments" / link.segment
-        if not path.exists() or path.stat().st_size < link.end:
-            problems.append(f"{link.segment}: bytes {link.start} to {link.end} were sealed and are gone")
-        elif _link(last, path, link.start, link.end).head != link.head:
-            problems.append(f"{link.segment}: bytes {link.start} to {link.end} differ from what was sealed")
+    for link in chain:
+        if why := _changed(run, link, last):
+            problems.append(f"{link.segment}: bytes {link.start} to {link.end} {why}")
         last = link.head
     return problems
+
+
+def _changed(run: Path, link: Link, last: str) -> str:
+    path = run / "segments" / link.segment
+    try:
+        if path.stat().st_size < link.end:
+            return "were sealed and are gone"
+        return "" if _link(last, path, link.start, link.end).head == link.head else "differ from what was sealed"
+    except FileNotFoundError:
+        return "were sealed and are gone"
+    except OSError as e:
+        return f"cannot be read: {e.strerror}"
 
 
 def _first(run: Path) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,6 +23,8 @@ create table answered(node text primary key, segment text, offset integer, lengt
 create table job(name text primary key, segment text, offset integer, length integer);
 create table writer(segment text, opened text, exit_reason text);
 """
+# what SQLite raises over a damaged file; text that is none comes as UnicodeDecodeError
+_DAMAGED = (sqlite3.Error, UnicodeDecodeError)
 
 
 class Place(Struct, frozen=True):
@@ -41,12 +45,12 @@ class Index:
     """
 
     def __init__(self, run: Path) -> None:
+        self._segments = run / "segments"
         try:
             self._db = _connect(str(run / "index.sqlite"))
-            _update(self._db, run / "segments")
-        except sqlite3.Error:
-            self._db = _connect(":memory:")
-            _update(self._db, run / "segments")
+            _update(self._db, self._segments)
+        except _DAMAGED:
+            self._rebuild()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -54,7 +58,7 @@ class Index:
 
     def nodes(self) -> list[str]:
         """Nodes with evidence, in the order of their names."""
-        return [row[0] for row in self._db.execute("select distinct node from evidence order by node")]
+        return [row[0] for row in self._rows("select distinct node from evidence order by node")]
 
     def of_node(self, node: str) -> list[Place]:
         """All evidence of one node, oldest first."""
@@ -66,27 +70,41 @@ class Index:
 
     def seen(self) -> set[tuple[str, str]]:
         """(node, probe) of everything collected so far."""
-        return set(self._db.execute("select node, probe from evidence"))
+        return set(self._rows("select node, probe from evidence"))
 
     def answered(self) -> list[tuple[str, str, int, int]]:
         """Node and place of the last word about each node."""
-        return list(self._db.execute("select node, segment, offset, length from answered"))
+        return self._rows("select node, segment, offset, length from answered")
 
     def jobs(self) -> list[tuple[str, str, int, int]]:
         """Name and place of the last word about each job of a scheduler."""
-        return list(self._db.execute("select name, segment, offset, length from job"))
+        return self._rows("select name, segment, offset, length from job")
 
     def writers(self) -> list[tuple[str, str, str | None]]:
         """Segment, its `opened` record as JSON and how it ended (None = it did not)."""
-        return list(self._db.execute("select segment, opened, exit_reason from writer order by segment"))
+        return self._rows("select segment, opened, exit_reason from writer order by segment")
 
     def problems(self) -> list[str]:
         """What is damaged."""
-        return [row[0] for row in self._db.execute("select text from problem")]
+        return [row[0] for row in self._rows("select text from problem")]
 
     def _places(self, where: str, *values: str) -> list[Place]:
         query = f"select id, node, probe, segment, offset, length from evidence where {where}"  # noqa: S608 - fixed text
-        return [Place(*row) for row in self._db.execute(query, values)]
+        return [Place(*row) for row in self._rows(query, *values)]
+
+    def _rows(self, query: str, *values: str) -> list[Any]:
+        try:
+            return list(self._db.execute(query, values))
+        except _DAMAGED:
+            self._rebuild()
+            return list(self._db.execute(query, values))
+
+    def _rebuild(self) -> None:
+        """Let go of a cache that cannot be used and read the segments into one in memory."""
+        with suppress(AttributeError, *_DAMAGED):
+            self._db.close()
+        self._db = _connect(":memory:")
+        _update(self._db, self._segments)
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -61,6 +61,8 @@ Record = Opened | Evidence | Answered | Submitted | Finished
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _raw_decoder = msgspec.json.Decoder(RawFact)
+LIMIT_BYTES = 96 << 20
+"""More than any answer or line holds: a file that was mailed may claim to unpack to anything."""
 
 
 def encode(record: Record) -> bytes:
@@ -70,7 +72,10 @@ def encode(record: Record) -> bytes:
 
 def decode(line: bytes) -> Record:
     """The record of a line; msgspec.DecodeError when it is none."""
-    return _decoder.decode(line)
+    try:
+        return _decoder.decode(line)
+    except (UnicodeDecodeError, RecursionError) as e:
+        raise msgspec.DecodeError(str(e)) from e
 
 
 def pack(raw: RawFact) -> Evidence:
@@ -82,10 +87,14 @@ def pack(raw: RawFact) -> Evidence:
 
 def unpack(evidence: Evidence) -> RawFact:
     """The raw answer, its content checked against its address; ValueError when they differ."""
+    unpacker = zlib.decompressobj()
     try:
-        text = zlib.decompress(base64.b64decode(evidence.z))
+        text = unpacker.decompress(base64.b64decode(evidence.z), LIMIT_BYTES)
     except (zlib.error, ValueError) as e:
         raise ValueError(f"evidence {evidence.id[:12]} is damaged: {e}") from e
-    if hashlib.sha256(text).hexdigest() != evidence.id:
+    if unpacker.unconsumed_tail or hashlib.sha256(text).hexdigest() != evidence.id:
         raise ValueError(f"evidence {evidence.id[:12]} is not what its address says")
-    return _raw_decoder.decode(text)
+    try:
+        return _raw_decoder.decode(text)
+    except RecursionError as e:
+        raise ValueError(f"evidence {evidence.id[:12]} is damaged: {e}") from e

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 import msgspec
 from msgspec import Struct
 
 from assay.errors import StoreError
-from assay.run.record import Record, decode, encode
+from assay.run.record import LIMIT_BYTES, Record, decode, encode
 
 
 class Line(Struct, frozen=True):
@@ -70,19 +71,28 @@ def lines(path: Path) -> Iterator[Line]:
     offset = 0
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield _line(path.name, offset, number, line)
-                offset += len(line)
+            for number, (line, length) in enumerate(_bounded(file), 1):
+                yield _line(path.name, offset, number, line, length)
+                offset += length
     except OSError as e:
         yield Line(path.name, offset, 0, None, f"{path.name}: {e.strerror}")
 
 
-def _line(segment: str, offset: int, number: int, line: bytes) -> Line:
+def _bounded(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Lines and their lengths; of one longer than any record only the beginning is held."""
+    while line := file.readline(LIMIT_BYTES):
+        length, piece = len(line), line
+        while not piece.endswith(b"\n") and (piece := file.readline(1 << 20)):
+            length += len(piece)
+        yield line, length
+
+
+def _line(segment: str, offset: int, number: int, line: bytes, length: int) -> Line:
     problem = ""
     record: Record | None = None
     try:
         record = decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         torn = "torn" if not line.endswith(b"\n") else "damaged"
-        problem = f"{segment}, line {number}: {torn} record of {len(line)} bytes; the others are readable"
-    return Line(segment, offset, len(line), record, problem)
+        problem = f"{segment}, line {number}: {torn} record of {length} bytes; the others are readable"
+    return Line(segment, offset, length, record, problem)

@@ -20,7 +20,7 @@ from assay.errors import StoreError
 from assay.model import Job, RawFact, RunInfo
 from assay.run import chain
 from assay.run.index import Index, Place
-from assay.run.record import Answered, Evidence, Finished, Opened, Submitted, decode, pack, unpack
+from assay.run.record import Answered, Evidence, Finished, Opened, Record, Submitted, decode, pack, unpack
 from assay.run.segment import SegmentWriter
 
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -121,22 +121,23 @@ class Run:
                 record = decode(self._bytes(place.segment, place.offset, place.length))
                 if isinstance(record, Evidence):
                     yield record.id, unpack(record)
-            except (ValueError, msgspec.DecodeError, OSError) as e:
+            except (ValueError, TypeError, msgspec.DecodeError, OSError) as e:
                 self._damage[place.id] = f"{place.segment}: {e}"
 
     def answers(self) -> Iterator[Answered]:
         """The last word about each node."""
-        for _, segment, offset, length in self.index.answered():
-            record = decode(self._bytes(segment, offset, length))
-            if isinstance(record, Answered):
-                yield record
+        return (record for record in self._records(self.index.answered()) if isinstance(record, Answered))
 
     def jobs(self) -> Iterator[Job]:
         """The last word about each job of a scheduler."""
-        for _, segment, offset, length in self.index.jobs():
-            record = decode(self._bytes(segment, offset, length))
-            if isinstance(record, Submitted):
-                yield record.job
+        return (record.job for record in self._records(self.index.jobs()) if isinstance(record, Submitted))
+
+    def _records(self, places: Iterable[tuple[str, str, int, int]]) -> Iterator[Record]:
+        for name, segment, offset, length in places:
+            try:
+                yield decode(self._bytes(segment, offset, length))
+            except (TypeError, msgspec.DecodeError, OSError) as e:
+                self._damage[name] = f"{segment}: the word on {name} is damaged: {e}"
 
     def problems(self) -> list[str]:
         """What is damaged or no longer as it was sealed."""
@@ -153,7 +154,9 @@ class Run:
         """True when a writer without an end may still run: the same process here, or any on another host."""
         for _, opened, ended in self.index.writers():
             _, host, pid, started, *_ = [*opened.split(" "), "", "", ""]
-            if ended is None and (host != socket.gethostname() or (pid.isdigit() and born(int(pid)) == started != "")):
+            if ended is not None or not host:  # without a name it died before its first word
+                continue
+            if host != socket.gethostname() or (pid.isdigit() and born(int(pid)) == started != ""):
                 return True
         return False
 
@@ -184,10 +187,12 @@ def write_whole(path: Path, data: bytes) -> None:
 
 def _read_info(path: Path) -> RunInfo:
     try:
-        return msgspec.json.decode((path / "run.json").read_bytes(), type=RunInfo)
+        info = msgspec.json.decode((path / "run.json").read_bytes(), type=RunInfo)
+        datetime.fromtimestamp(info.started, timezone.utc)
     except FileNotFoundError as e:
         raise StoreError(f"{path} is no run", hint="assay runs lists them") from e
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as e:
+        raise StoreError(f"{path}/run.json is damaged: {e}", hint="its segments are still readable text") from e
     except OSError as e:
         raise StoreError(f"cannot read {path}: {e.strerror}") from e
-    except msgspec.DecodeError as e:
-        raise StoreError(f"{path}/run.json is damaged: {e}", hint="its segments are still readable text") from e
+    return info
