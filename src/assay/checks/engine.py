@@ -50,10 +50,11 @@ def judge(
 ) -> list[Finding]:
     """Every rule's findings over every node, worst first. `fold` writes a list of nodes as one subject.
 
-    A rule is asked only of nodes that were asked for one of its facts: a scheduler has no disks, a node no queue.
+    A rule is asked only of nodes that were asked for one of its facts: a scheduler has no disks, a node no queue. A
+    rule that reads no fact (it looks at the method itself) is asked once.
     """
     rules = list(rules)
-    per_node = [r for r in rules if r.scope == "node"]
+    per_node = [r for r in rules if r.scope == "node" and r.needs]
     fleet = [r for r in rules if r.scope == "fleet"]
     wanted = dict.fromkeys(kind for r in fleet for kind in r.needs)
     fixed = {r.id: _fixed(r, profiles, when) for r in rules}
@@ -62,7 +63,7 @@ def judge(
     sources: dict[type[Fact], list[str]] = {t: [] for t in wanted}
     for facts in nodes:
         for rule in per_node:
-            if not rule.needs or any(kind in facts.facts for kind in rule.needs):
+            if any(kind in facts.facts for kind in rule.needs):
                 _add(groups[rule.id], rule, facts, _node_verdict(rule, facts, fixed[rule.id]))
         for kind in wanted:
             if kind in facts.facts:
@@ -70,6 +71,7 @@ def judge(
             if kind in facts.evidence:
                 sources[kind].append(facts.evidence[kind])
     findings = [_finding(r, g, fold) for r in per_node for g in groups[r.id].values()]
+    findings += [_build(r, _ask(r, list(fixed[r.id].values())), "this run", 1, ()) for r in rules if not r.needs]
     asked = (r for r in fleet if any(kept[kind] for kind in r.needs))
     findings += [_fleet_finding(r, kept, sources, fixed[r.id], fold) for r in asked]
     return sorted(findings, key=_worst_first)
