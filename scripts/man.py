@@ -7,7 +7,7 @@ import click
 from click_man.core import write_man_pages
 
 from assay import __version__
-from assay.cli.main import VERBS, assay
+from assay.cli.verbs import VERBS, assay
 from assay.profiles import Profiles
 from assay.profiles.method import Method
 

@@ -40,7 +40,7 @@ def test_completion_offers_verbs(tmp_path: Path) -> None:
 
 
 def test_every_verb_says_what_it_does() -> None:
-    from assay.cli.main import VERBS
+    from assay.cli.verbs import VERBS
 
     for verb in VERBS:
         done = assay(verb, "--help")
@@ -49,7 +49,7 @@ def test_every_verb_says_what_it_does() -> None:
 
 
 def test_the_readme_fits_one_screen_and_names_real_verbs() -> None:
-    from assay.cli.main import VERBS
+    from assay.cli.verbs import VERBS
 
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 45

@@ -137,9 +137,21 @@ def unproven(
     return tuple(reasons)
 
 
-def to_json(judgement: Judgement) -> bytes:
-    """One JSON object, free of NaN."""
-    return msgspec.json.format(msgspec.json.encode(judgement), indent=1)
+def to_json(value: Any) -> bytes:
+    """A judgement, or anything else made of evidence, as JSON: free of NaN and of half characters."""
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a tool's own JSON may hold lone surrogates
+        text = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    return msgspec.json.format(text, indent=1)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(part) for name, part in value.items()}
+    return [_encodable(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def from_json(text: bytes) -> Judgement:

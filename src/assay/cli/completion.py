@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from assay.cli.main import assay
+from assay.cli.verbs import assay
 from assay.errors import UsageError
 
 

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 from msgspec import Struct
 
 from assay import __version__
 from assay.cli import exits
-from assay.cli.output import json_option
+from assay.cli.output import json_option, say_json
 from assay.cli.where import runs_directory
 from assay.errors import AssayError
 
@@ -47,7 +46,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """Check this installation: Python, extras, ssh, where runs go, the method's tables."""
     lines = [*_python(), *_programs(), *_runs(), *_tables()]
     if as_json:
-        click.echo(msgspec.json.encode(lines).decode())
+        say_json({"lines": lines})
     else:
         for line in lines:
             click.echo(f"{line.state:<5} {line.what}" + (f"\n      {line.hint}" if line.hint else ""))

@@ -7,10 +7,9 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 
 import click
-import msgspec
 
 from assay.checks.registry import Check, checks
-from assay.cli.output import json_option
+from assay.cli.output import json_option, say_json
 from assay.errors import UsageError
 from assay.facts.source import sources
 
@@ -29,7 +28,7 @@ def command(check: str | None, as_json: bool) -> None:
         near = [name for name in known if check and check.split(".")[0] in name][:5]
         raise UsageError(f"no check {check!r}", hint=f"did you mean {', '.join(near)}?" if near else "assay explain")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode([_data(c) for c in chosen]), indent=1).decode())
+        say_json({"checks": [_data(c) for c in chosen]})
     elif check and len(chosen) <= 3:
         click.echo("\n\n".join(text(c) for c in chosen))
     else:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from assay.cli.output import json_option
+from assay.cli.output import json_option, say_json
 from assay.errors import AssayError, UsageError
 from assay.facts.formats import formats
 from assay.facts.source import sources
@@ -27,7 +26,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     known = sources()
     if as_json:
-        click.echo(msgspec.json.encode([s.probe for s in known.values()]).decode())
+        say_json({"probes": [s.probe for s in known.values()]})
         return
     for name, source in known.items():
         steps = ", ".join(step.key for step in source.probe.steps)
@@ -50,4 +49,4 @@ def parse(tool: str, file: str) -> None:
         raise UsageError(f"cannot read {file}: {e.strerror}") from e
     except Exception as e:  # the text is foreign: whatever it does to a parser is a word on the text
         raise AssayError(f"{file}: this is not what {tool!r} prints ({type(e).__name__}: {e})") from e
-    click.echo(msgspec.json.format(msgspec.json.encode(facts), indent=1).decode())
+    say_json(facts)

@@ -6,9 +6,8 @@ import time
 from pathlib import Path
 
 import click
-import msgspec
 
-from assay.cli.output import json_option
+from assay.cli.output import json_option, say_json
 from assay.cli.target import method_profiles
 from assay.launch.config import user_profiles
 from assay.profiles.minimum_versions import MinimumVersions
@@ -24,7 +23,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     table = method_profiles(None).get(MinimumVersions)
     if as_json:
-        click.echo(msgspec.json.encode(table).decode())
+        say_json(table)
         return
     click.echo(describe(table))
     for name, component in table.components.items():

@@ -13,6 +13,7 @@ import click
 
 from assay.audit import judge
 from assay.audit.judgement import Judgement, to_json
+from assay.cli.streams import say
 from assay.errors import AssayError, StoreError, UsageError
 from assay.run.store import Run
 
@@ -57,19 +58,24 @@ def check_outputs(files: tuple[str, ...]) -> None:
     for file in files:
         if not file.endswith(FORMATS):
             raise UsageError(f"{file}: unknown suffix", hint=f"use one of {' '.join(FORMATS)}")
-        if not Path(file).resolve().parent.is_dir():
+        if not os.path.isdir(os.path.dirname(file) or "."):  # noqa: PTH112, PTH120 - the working directory may be gone
             raise UsageError(f"{file}: its directory does not exist")
 
 
 def emit(judgement: Judgement, run: Run, *, as_json: bool, files: tuple[str, ...], verbose: int) -> None:
-    """The judgement to stdout, and to every file asked for."""
-    if as_json:
-        click.echo(to_json(judgement).decode())
-    else:
-        click.echo(_text(judgement, verbose), nl=False)
+    """The judgement to every file asked for, and to stdout: last, so that an error is not a second answer."""
     for file in files:
         write_text(Path(file), rendered(judgement, run, file))
         click.echo(f"written: {file}", err=True)
+    if as_json:
+        say_json(judgement)
+    else:
+        say(_text(judgement, verbose))
+
+
+def say_json(value: Any) -> None:
+    """One JSON object on stdout, in UTF-8 whatever the locale."""
+    say(to_json(value) + b"\n")
 
 
 def keep(run: Run, judgement: Judgement) -> None:
@@ -117,15 +123,14 @@ def _text(judgement: Judgement, verbose: int) -> str:
         os.environ.get("FORCE_COLOR")
     )
     width = shutil.get_terminal_size().columns if terminal else None
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    out = text.render(
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    return text.render(
         judgement,
         width=width,
         verbose=verbose,
         paint=_painted if colour else text.plain,
         ascii_only=not encoding.startswith("utf"),
     )
-    return out if encoding.startswith("utf") else out.encode(encoding, "replace").decode(encoding)
 
 
 def _painted(text: str, style: str) -> str:

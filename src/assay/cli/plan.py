@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 
 import click
-import msgspec
 
 from assay.audit.plan import Plan, make_plan
 from assay.audit.select import Selection
-from assay.cli.output import json_option
+from assay.cli.output import json_option, say_json
 from assay.cli.target import chosen_target, method_profiles, selection_options, wait_options
 from assay.launch.nodes import fold
 from assay.model import Clock, Env, Exec, Step, Which
@@ -27,7 +26,7 @@ def command(target: str | None, selection: Selection, method: str | None, wait_s
     """
     plan, _ = make_plan(chosen_target(target, yes=True), selection, method_profiles(method), wait_s)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=1).decode())
+        say_json(plan)
     else:
         click.echo("\n".join(_lines(plan)))
 

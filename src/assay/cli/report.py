@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from assay.audit import judge as judging
-from assay.cli.output import FORMATS, check_outputs, json_option, rendered, write_text
+from assay.cli.output import FORMATS, check_outputs, json_option, rendered, say_json, write_text
 from assay.cli.target import method_profiles
 from assay.cli.where import open_run
 from assay.launch.nodes import folder
@@ -26,8 +26,8 @@ def command(run: str, output: tuple[str, ...], method: str | None, as_json: bool
     check_outputs(files)
     opened = open_run(run)
     judgement = judging.judge_run(opened, method_profiles(method), fold=folder(opened.info.target.kind))
-    if as_json:
-        click.echo(rendered(judgement, opened, ".json"), nl=False)
     for file in files:
         write_text(Path(file), rendered(judgement, opened, file))
         click.echo(f"written: {file}", err=True)
+    if as_json:
+        say_json(judgement)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from assay.cli.output import json_option
+from assay.cli.output import json_option, say_json
 from assay.cli.where import open_run, run_paths, runs_directory
 from assay.errors import StoreError
 from assay.report.words import plural, when
@@ -25,7 +25,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     rows = [_row(path) for path in run_paths(runs_directory())]
     if as_json:
-        click.echo(msgspec.json.encode(rows).decode())
+        say_json({"runs": rows})
         return
     if not rows:
         click.echo(f"no runs in {runs_directory()}; assay audit makes one", err=True)
@@ -51,7 +51,7 @@ def _row(path: Path) -> dict[str, object]:
 def _summary(path: Path) -> str:
     try:
         counts = msgspec.json.decode((path / "judgement.json").read_bytes(), type=dict[str, object])["counts"]
-    except (OSError, msgspec.DecodeError, KeyError):
+    except (OSError, msgspec.DecodeError, RecursionError, KeyError):
         return "not judged"
     return ", ".join(f"{n} {status}" for status, n in counts.items() if n) if isinstance(counts, dict) else ""
 

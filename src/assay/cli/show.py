@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from assay.audit import judge as judging
-from assay.audit.judgement import Judgement
-from assay.cli.output import json_option
+from assay.audit.judgement import Judgement, to_json
+from assay.cli.output import json_option, say_json
 from assay.cli.target import method_profiles
 from assay.cli.where import open_run
 from assay.errors import UsageError
@@ -31,22 +30,27 @@ def command(run: str, what: str | None, as_json: bool) -> None:
     if what is None:
         _overview(opened, as_json=as_json)
         return
-    found = _evidence(opened, what)
+    found, findings = _evidence(opened, what), []
     if not found:
         judgement = judging.judge_run(opened, method_profiles(None), fold=folder(opened.info.target.kind))
         findings = [f for f in judgement.findings if f.check == what]
         if not findings:
             raise UsageError(f"{opened.info.id} has no check, evidence or probe {what!r}", hint=f"assay show {run}")
-        found = _behind(opened, judgement, findings, as_json=as_json)
+        found = _behind(opened, findings)
+        if not as_json:
+            _say_findings(judgement, findings)
+    if as_json:
+        say_json({"findings": findings, "evidence": [{"id": evidence, "raw": raw} for evidence, raw in found]})
+        return
     for evidence, raw in found:
-        click.echo(msgspec.json.encode({"id": evidence, "raw": raw}).decode() if as_json else _raw_text(evidence, raw))
+        click.echo(_raw_text(evidence, raw))
 
 
 def _overview(run: Run, *, as_json: bool) -> None:
     rows = [(e, raw) for _, answers in run.nodes() for e, raw in answers]
     if as_json:
         out = [{"id": e, "node": raw.node, "probe": raw.probe, "at": raw.at, "took_s": raw.took_s} for e, raw in rows]
-        click.echo(msgspec.json.encode({"run": run.info, "evidence": out, "problems": run.problems()}).decode())
+        say_json({"run": run.info, "evidence": out, "problems": run.problems()})
         return
     click.echo(f"{run.info.id}: {run.info.target.name}, {when(run.info.started)}, {run.exit_reason}")
     for problem in run.problems():
@@ -62,14 +66,14 @@ def _evidence(run: Run, what: str) -> list[tuple[str, RawFact]]:
     return [(e, raw) for _, answers in run.nodes() for e, raw in answers if raw.probe == what]
 
 
-def _behind(run: Run, judgement: Judgement, findings: list[Finding], *, as_json: bool) -> list[tuple[str, RawFact]]:
+def _say_findings(judgement: Judgement, findings: list[Finding]) -> None:
     for finding in findings:
-        if as_json:
-            click.echo(msgspec.json.encode(finding).decode())
-        else:
-            head = f"{GLYPHS[finding.status]} {finding.status.value} {finding.check} on {finding.subject}"
-            click.echo(f"{head}: {one_line(finding.message)}")
-            click.echo(f"  judged by method {judgement.method}; evidence below, verbatim\n")
+        head = f"{GLYPHS[finding.status]} {finding.status.value} {finding.check} on {one_line(finding.subject)}"
+        click.echo(f"{head}: {one_line(finding.message)}")
+        click.echo(f"  judged by method {judgement.method}; evidence below, verbatim\n")
+
+
+def _behind(run: Run, findings: list[Finding]) -> list[tuple[str, RawFact]]:
     ids = dict.fromkeys(e for f in findings for e in f.evidence)
     return [pair for e in ids for pair in run.evidence(run.index.find(e)[:1])]
 
@@ -80,7 +84,7 @@ def _raw_text(evidence: str, raw: RawFact) -> str:
     for read in raw.reads:
         lines += _read_text(read)
     if known:
-        lines += ["--- parsed", msgspec.json.format(msgspec.json.encode(parse(known, raw)), indent=1).decode()[:_SHOWN]]
+        lines += ["--- parsed", to_json(parse(known, raw)).decode()[:_SHOWN]]
     return "\n".join(lines) + "\n"
 
 

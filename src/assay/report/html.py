@@ -12,7 +12,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from assay.audit.judge import SHORT_ID
-from assay.audit.judgement import Judgement
+from assay.audit.judgement import Judgement, to_json
 from assay.checks.registry import Check, checks
 from assay.model import CATEGORIES, Category, Finding, RawFact, Status
 from assay.report.clean import clean
@@ -152,5 +152,5 @@ def _known(findings: Iterable[Finding]) -> dict[str, Check]:
 
 def _embedded(judgement: Judgement) -> Markup:
     """The judgement as JSON that cannot end the script element it stands in."""
-    text = json.dumps(msgspec.to_builtins(judgement), ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(msgspec.json.decode(to_json(judgement)), ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704 - escaped just here

@@ -26,8 +26,11 @@ ASCII_GLYPHS = {
 
 
 def when(epoch: float) -> str:
-    """UTC, to the second."""
-    return f"{datetime.fromtimestamp(epoch, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    """UTC, to the second; a node may call any number its time."""
+    try:
+        return f"{datetime.fromtimestamp(epoch, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"no known time ({epoch:g})"
 
 
 def plural(n: int, noun: str) -> str:
