@@ -1,36 +1,14 @@
-"""A real lab, shared by the tests of one process; skipped where it cannot run unless ASSAY_REQUIRE_LAB=1."""
+"""A real lab, shared by the tests of one process."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from assay.errors import AssayError
-from assay.lab import doctor, lifecycle
+from assay.lab import lifecycle
 from assay.lab.control import Lab
 from assay.lab.spec import Spec
-
-REQUIRED = os.environ.get("ASSAY_REQUIRE_LAB") == "1"
-
-
-def refuse(reason: str) -> None:
-    """Skip, or fail where the lab must run."""
-    if REQUIRED:
-        pytest.fail(f"ASSAY_REQUIRE_LAB=1, but the lab cannot run: {reason}")
-    pytest.skip(f"the lab cannot run here: {reason}")
-
-
-def started(spec: Spec) -> Lab:
-    """A lab that is up."""
-    bad = [line.what for line in doctor.lines() if line.state == "bad"]
-    if bad:
-        refuse("; ".join(bad))
-    try:
-        return lifecycle.up(spec, lambda _: None)
-    except AssayError as e:
-        if "cannot be had" in e.message:
-            refuse(e.message)
-        raise
+from on_lab import started
 
 
 @pytest.fixture(scope="session")

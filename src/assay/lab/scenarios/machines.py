@@ -44,7 +44,7 @@ ALL = (
         ("audit", "inject"),
         shape="gb300-nvl72",
         nodes=17,
-        slurm=watched(),
+        slurm=watched(5),
         files={"*": {HEALTH: program("node-health"), "/etc/slurm/node-health.conf": settings()}},
         trouble=Trouble(
             states={tray: {"gpus": {"0": ["lost"]}} for tray in _TRAYS},

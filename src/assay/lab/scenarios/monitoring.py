@@ -44,7 +44,7 @@ ALL = (
         cared_for(
             "circular-gate",
             "A drained node must first pass a job in the partition that it is drained from.",
-            lifecycle={"gate": "in_partition"},
+            lifecycle={"gate": "partition", "swap": "no", "repair": "no"},
         ),
         found_by=("inject",),
     ),

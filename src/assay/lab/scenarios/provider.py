@@ -9,7 +9,7 @@ _SERVICE = "PartitionName=service Nodes={all} AllowGroups=root Hidden=YES MaxTim
 _RC = File(f"#!/bin/bash\nsetsid {LIFECYCLE} >>/var/log/node-lifecycle.log 2>&1 </dev/null &\n", 0o755)
 
 
-def watched(interval_s: int = 5) -> dict[str, str | None]:
+def watched(interval_s: int = 3) -> dict[str, str | None]:
     """Slurm runs the health check on every node, whatever it does."""
     return {
         "HealthCheckProgram": HEALTH,
