@@ -17,12 +17,13 @@ from assay.launch.slurm_batch import by_sbatch
 from assay.launch.slurm_script import Group, srun
 
 POLITE_S = 10.0  # for srun to give its nodes back
+LINGER_S = 45.0  # for srun and scancel to find out that slurmctld is gone
 
 
 class _Srun(Session):
     """An srun behind its relay."""
 
-    polite_s = POLITE_S
+    polite_s, linger_s = POLITE_S, LINGER_S
 
 
 def run(errand: Errand, groups: Sequence[Group]) -> Generator[Answer, None, None]:

@@ -1,7 +1,7 @@
 """Runs one command on a scheduler's login node for somebody elsewhere, and leaves no job behind when that one goes.
 
 Output and errors pass straight through. Whoever listened and is gone, a signal, a deadline, even a SIGKILL of this
-process end the command by SIGTERM, which makes srun give its nodes back; then the job is cancelled by its name.
+process end the command by SIGTERM, which makes srun give its nodes back. At the end the job is cancelled by its name.
 """
 
 import base64
@@ -31,7 +31,7 @@ KEPT = (
     "SBATCH_WCKEY",
 )  # fmt: skip
 PATIENCE_S = 8.0  # for srun to end its steps
-SCANCEL_S = 10.0
+SCANCEL_S = 25.0
 TURN_MS = 200
 CHUNK = 1 << 16
 PR_SET_PDEATHSIG = 1
@@ -76,8 +76,8 @@ class Relay:
         if why:
             tell(why)
             self.end(child)
-        if why or child.returncode < 0:
-            self.cancel_jobs()
+        # srun ends well even where it could not tell slurmctld so: the job would hold its nodes to its time limit
+        cancel(self.cancel)
         return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
     def on_signal(self, number: int, _frame: object) -> None:
@@ -123,20 +123,19 @@ class Relay:
             child.kill()
             child.wait()
 
-    def cancel_jobs(self) -> None:
-        """Cancel what the command started."""
-        cancel(self.cancel)
-
 
 def cancel(argv: "list[str]") -> int:
-    """Run scancel; what it says goes to stderr."""
+    """Run scancel, out of reach of signals meant for us; what it says goes to stderr."""
     try:
         return subprocess.call(
-            argv, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=SCANCEL_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as e:
-        tell("%s: %s" % (" ".join(argv), e))
-        return 1
+            argv, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=SCANCEL_S,
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as e:
+        tell("%s cannot be started: %s" % (argv[0], e.strerror))
+    except subprocess.TimeoutExpired:
+        tell("%s: Unable to contact slurm controller within %g s" % (argv[0], SCANCEL_S))
+    return 1
 
 
 def tell(text: str) -> None:

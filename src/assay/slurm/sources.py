@@ -97,7 +97,7 @@ def config(raw: RawFact) -> SlurmConfig | Missing:
     return _told(raw, show_config)
 
 
-@source(_probe("nodes", "scontrol", "-a", "show", "node", cap=40 * _MIB))
+@source(_probe("nodes", "scontrol", "-a", "-d", "show", "node", cap=40 * _MIB))
 def nodes(raw: RawFact) -> SlurmNodes | Missing:
     """Every node with its state, reason, resources and what is in use."""
     return _told(raw, show_node)
