@@ -20,7 +20,7 @@ from assay.model import SCHEDULER, Missing
 from assay.run.store import Run
 from on_lab import sh, started, until
 
-SLOW = "#!/bin/sh\n[ \"$1\" != -q ] || sleep 5\n"
+SLOW = '#!/bin/sh\n[ "$1" != -q ] || sleep 5\n'
 SMI = "/usr/local/sbin/nvidia-smi"
 NODES = ("gpu01", "gpu02", "gpu03")
 

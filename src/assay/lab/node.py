@@ -46,6 +46,7 @@ def prepare(host: Host, plan: Plan) -> None:
     own = plan.site.host(host.name)
     own.prepare()
     layer.put(own.upper / "etc/hostname", f"{host.name}\n")
+    layer.put(own.upper / "etc/assay-emulated", f"lab {plan.spec.shape}\n")  # audits made from inside say so, too
     layer.put(own.upper / "etc/machine-id", machine_id(plan.spec.name, host.name) + "\n")
     for path, (content, mode, owner) in layer.private_files(host.name, plan.spec).items():
         layer.put(own.upper / path, content, mode, owner)
