@@ -54,3 +54,5 @@ def test_the_readme_fits_one_screen_and_names_real_verbs() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 45
     assert set(re.findall(r"^    assay (\w+)", text, re.MULTILINE)) <= set(VERBS)
+    for check in re.findall(r"assay explain (\S+)", text):
+        assert assay("explain", check).returncode == 0, check

@@ -22,7 +22,7 @@ case $node in
   hangs) exec sleep 60 ;;
   stubborn) trap '' TERM INT HUP; while :; do sleep 60; done ;;
   floods) exec yes 'motd motd motd' ;;
-  refused) echo "ssh: connect to host $node port 22: Connection refused" >&2; exit 255 ;;
+  refused*) echo "ssh: connect to host $node port 22: Connection refused" >&2; exit 255 ;;
   unknown) echo "ssh: Could not resolve hostname $node: Name or service not known" >&2; exit 255 ;;
   login) echo "me@$node: Permission denied (publickey,password)." >&2; exit 255 ;;
   hostkey)

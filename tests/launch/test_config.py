@@ -65,6 +65,13 @@ def test_nearest_file_up_the_tree_and_then_the_users_own(project: Path, own: Pat
         ("[targets.lab]\nusr = 'x'", "targets.lab: Object contains unknown field `usr`"),
         ("[targets.lab]\nfanout = 'x'", "targets.lab: Expected `int`, got `str` - at `$.fanout`"),
         ("[targets.lab]\nfanout = 0", "targets.lab: fanout"),
+        ("[targets.lab]\ntimeout_s = nan", "targets.lab: fanout"),
+        ("[targets.lab]\ntimeout_s = inf", "targets.lab: fanout"),
+        ("[targets.lab]\ntimeout_s = 1e300", "targets.lab: fanout"),
+        ("[targets.lab]\nnodes = 'a,b'", "targets.lab.nodes: a local target"),
+        ("[targets.lab]\nkind = 'ssh'\nnodes = ','", "targets.lab.nodes"),
+        ("[runs]\ndirectory = '~nobody-of-this-name/x'", "runs.directory"),
+        ("x = " + "[" * 9000, "assay.toml: "),
         ("[targets.lab]\nkind = 'telnet'", "targets.lab: Invalid enum value 'telnet'"),
         ("[targets.lab]\nkind = 'ssh'", "targets.lab.nodes"),
         ("[targets.lab]\nnodes = 'gpu[1-'", "targets.lab.nodes"),
@@ -116,3 +123,10 @@ def test_names() -> None:
 
 def test_own_profiles(own: Path) -> None:
     assert user_profiles() == own / "profiles"
+
+
+def test_a_working_directory_that_is_gone_holds_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert find("local").kind == "local"

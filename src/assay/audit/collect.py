@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 from assay import __version__
 from assay.audit.scheduler import ask_slurm, open_probes
 from assay.audit.task import Task
-from assay.errors import NoVerdict
+from assay.errors import NoVerdict, StoreError
 from assay.launch.answer import Answer, Hello, NodeDone
 from assay.launch.collect import collect
 from assay.model import SCHEDULER, Job, RawFact
@@ -29,7 +29,8 @@ def fill(run: Run, task: Task, progress: Progress) -> None:
             with closing(_answers(task, have, jobs)) as answers:
                 _record(answers, writer, sum(open_.values()), sum(map(bool, open_.values())), progress)
         except (KeyboardInterrupt, NoVerdict):
-            writer.finish("interrupted")
+            with suppress(StoreError):  # without a last word it counts as interrupted too
+                writer.finish("interrupted")
             raise
         writer.finish("complete")
     run.refresh()

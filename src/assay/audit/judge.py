@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from assay.audit.describe import fleet_words, node_identity, node_words
+from assay.audit.gaps import UNREAD, by_reason, lost, said_missing, silent
 from assay.audit.grants import grants, refused
 from assay.audit.inventory import inventory
 from assay.audit.judgement import Judgement, NotLookedAt, Part, counts, coverage, to_json, unproven
@@ -28,7 +29,6 @@ from assay.run.store import Run, write_whole
 SHORT_ID = 16
 """Hexadecimal digits of an evidence id in findings: unique in a run, and every verb takes them."""
 _EVERYTHING = Selection()
-_UNREAD = Missing("failed", "the run ended before it was read")
 
 
 class _Reading:
@@ -54,9 +54,9 @@ def judge_run(
     chosen = selected(known, wanted, profiles.get(Method).without)
     reading = _Reading()
     answered = frozenset(run.index.nodes()) - {SCHEDULER}
-    gaps = {a.node: a.missing for a in run.answers() if a.missing}
-    silent = {node: gap for node, gap in gaps.items() if node not in answered}
-    nodes = _nodes(run, sources(), reading, silent)
+    gaps = said_missing(run)
+    mute = silent(run, answered, gaps)
+    nodes = _nodes(run, sources(), reading, mute)
     findings = judge(nodes, chosen, profiles, When(run.info.started), fold)
     return Judgement(
         **_origin(run, profiles),
@@ -69,8 +69,12 @@ def judge_run(
         coverage=coverage(findings),
         counts=counts(findings),
         findings=tuple(findings),
-        unproven=(*_nobody(run), *unproven(findings, frozenset(c.id for c in chosen if c.required), gaps)),
-        not_looked_at=(*_left_out(run), *_not_looked_at(known, wanted, profiles, silent, findings)),
+        unproven=(
+            *_nobody(run),
+            *lost(run, answered, chosen),
+            *unproven(findings, frozenset(c.id for c in chosen if c.required), by_reason(mute | gaps, fold)),
+        ),
+        not_looked_at=(*_left_out(run), *_not_looked_at(known, wanted, profiles, by_reason(mute, fold), findings)),
         not_granted=grants(reading.refused, findings, known, sources(), fold),
         evidence=reading.evidence,
     )
@@ -123,8 +127,8 @@ def _nodes(
     run: Run, known: Mapping[str, Source], reading: _Reading, silent: Mapping[str, Missing]
 ) -> Iterator[NodeFacts]:
     asked = [known[name] for name in run.info.probes if name in known]
-    planned = {s.fact: _UNREAD for s in asked if s.probe.place == "node"}
-    of_scheduler = {s.fact: _UNREAD for s in asked if s.probe.place == "scheduler"}
+    planned = {s.fact: UNREAD for s in asked if s.probe.place == "node"}
+    of_scheduler = {s.fact: UNREAD for s in asked if s.probe.place == "scheduler"}
     for node, answers in run.nodes():
         facts = facts_of(node, answers, known, of_scheduler if node == SCHEDULER else planned)
         reading.evidence += len(answers)
@@ -171,7 +175,7 @@ def _not_looked_at(
     findings: Iterable[Finding],
 ) -> Iterator[NotLookedAt]:
     for node, gap in silent.items():
-        yield NotLookedAt(f"node {node}", gap.reason)
+        yield NotLookedAt(f"no answer: {node}", gap.reason)
     if left_out := len(known) - len(selected(known, wanted)):
         yield NotLookedAt(f"{left_out} of {len(known)} checks", "left out by --only, --skip or --category")
     have = {check.category for check in known.values()}

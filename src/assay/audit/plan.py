@@ -12,6 +12,7 @@ from assay.checks.registry import checks
 from assay.facts.source import sources
 from assay.launch.errand import Errand
 from assay.launch.nodes import expand
+from assay.launch.prefix import prefix
 from assay.launch.slurm_nodes import Choice, choose, scope
 from assay.launch.slurm_script import Group, sbatch, srun
 from assay.launch.survey import Survey, survey
@@ -43,10 +44,14 @@ def make_plan(target: Target, wanted: Selection, profiles: Profiles, wait_s: flo
     """The plan of an audit of `target`, and what its scheduler said of its nodes. Elsewhere it touches nothing."""
     method = profiles.get(Method)
     rules = selected(checks(), wanted, method.without)
+    for parameter in (p for rule in rules for p in rule.parameters if p.kind == "profile"):
+        profiles.get(parameter.type)
     reads = tuple(probes(rules, sources(), target.kind, everything=wanted.everything))
     draft = Plan("", target, (), reads, tuple(r.id for r in rules), method.version, wait_s)
     if target.kind != "slurm":
         nodes = tuple(expand(target.nodes)) if target.nodes else (target.name or "local",)
+        for node in nodes:
+            prefix(target, node)  # raises now what would be raised with a run begun
         return _named(structs.replace(draft, nodes=nodes)), None
     seen = survey(target, reads)
     named = _named(structs.replace(draft, nodes=tuple(scope(target, seen.cluster)), wait_s=0.0))

@@ -12,6 +12,8 @@ from assay.errors import UsageError
 from assay.facts.source import Source
 from assay.model import CATEGORIES, Probe, TargetKind
 
+LONGEST = 200
+"""Characters of a glob over names: matching takes time that grows with their square."""
 ALWAYS = ("host.identity", "host.emulated")
 
 
@@ -31,6 +33,8 @@ class Selection(Struct, frozen=True):
 def selected(checks: Mapping[str, Check], wanted: Selection, without: Iterable[str] = ()) -> list[Check]:
     """The checks that match; UsageError for a pattern or category that matches none."""
     for pattern in (*wanted.only, *wanted.skip):
+        if len(pattern) > LONGEST:
+            raise UsageError(f"{pattern[:40]!r}... is longer than any check's name")
         if not any(fnmatchcase(name, pattern) for name in checks):
             raise UsageError(f"no check matches {pattern!r}", hint="assay explain lists them")
     for category in wanted.categories:

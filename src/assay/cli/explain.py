@@ -8,6 +8,7 @@ from itertools import groupby
 
 import click
 
+from assay.audit.select import LONGEST
 from assay.checks.registry import Check, checks
 from assay.cli.output import json_option, say_json
 from assay.errors import UsageError
@@ -23,6 +24,8 @@ def command(check: str | None, as_json: bool) -> None:
     CHECK may be a glob such as 'nvidia.*'.
     """
     known = checks()
+    if check and len(check) > LONGEST:
+        raise UsageError(f"no check has so long a name as {check[:40]!r}...")
     chosen = [c for name, c in known.items() if fnmatchcase(name, check or "*")]
     if not chosen:
         near = [name for name in known if check and check.split(".")[0] in name][:5]

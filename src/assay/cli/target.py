@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 from assay.audit.select import Selection
 from assay.errors import ConfigError, UsageError
 from assay.model import Target
-from assay.profiles import Profiles
+from assay.profiles import Profiles, shipped_names
 
 
 def selection_options(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,10 +56,13 @@ def method_profiles(directory: str | None) -> Profiles:
 
     if directory is None:
         own = user_profiles()
-        return Profiles(own if own.is_dir() else None)
+        return Profiles(own if os.path.isdir(own) else None)  # noqa: PTH112 - somebody else's home is closed
     path = Path(directory)
     if not path.is_dir():
         raise ConfigError(f"{directory} is no directory of profiles", hint="METHOD.md says what a method is")
+    names = shipped_names()
+    if not any(os.path.lexists(path / name) for name in names):
+        raise ConfigError(f"{directory} holds no profile", hint=f"METHOD.md says what a method is: {', '.join(names)}")
     return Profiles(path)
 
 

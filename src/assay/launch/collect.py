@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import selectors
 import signal
@@ -10,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
+from assay.errors import LaunchError
 from assay.launch.answer import Answer, Hello, NodeDone
 from assay.launch.payload import payload
 from assay.launch.prefix import prefix
@@ -19,6 +21,7 @@ from assay.model import Probe, Target
 
 __all__ = ["Answer", "Hello", "NodeDone", "collect"]
 
+FULL = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 TURN_S = 0.1  # how often ends and time limits are looked at
 END_S = 1.0  # between asking a process group to end and ending it
 
@@ -59,14 +62,25 @@ def drive(
     with selectors.DefaultSelector() as selector:
         try:
             while (waiting or running) and not (stop and stop.is_set()):
-                while waiting and len(running) < max(width, 1):
-                    running.append(waiting.popleft()(selector))
+                while waiting and len(running) < max(width, 1) and (session := _started(waiting[0], selector, running)):
+                    waiting.popleft()
+                    running.append(session)
                 for answer in _turn(running, selector):
                     if on_note and isinstance(answer, NodeDone):
                         on_note(_note(answer))
                     yield answer
         finally:
             end_all(running)
+
+
+def _started(start: Start, selector: selectors.BaseSelector, running: list[Session]) -> Session | None:
+    """None when there is no room for one more now, and others will make some."""
+    try:
+        return start(selector)
+    except LaunchError as e:
+        if running and isinstance(e.__cause__, OSError) and e.__cause__.errno in FULL:
+            return None
+        raise
 
 
 def _turn(running: list[Session], selector: selectors.BaseSelector) -> Iterator[Answer]:
@@ -81,7 +95,7 @@ def _turn(running: list[Session], selector: selectors.BaseSelector) -> Iterator[
 
 
 def _note(done: NodeDone) -> str:
-    return done.missing.reason if done.missing else f"{done.node}: answered in {done.took_s:.1f} s"
+    return f"{done.node}: " + (done.missing.reason if done.missing else f"answered in {done.took_s:.1f} s")
 
 
 def end_all(sessions: Iterable[Session]) -> None:

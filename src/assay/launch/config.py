@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ _TARGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LOCAL = Target(name="local")
 _SLURM = Target(name="slurm", kind="slurm")
 _LAB_USER = "alice"
+_LONGEST_S = 86_400
 _VIA_WORD = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
@@ -57,7 +59,7 @@ def load(start: Path | None = None) -> Config:
     """All settings; of two files the nearer one wins, key by key."""
     own = {"local": _LOCAL, "slurm": _SLURM, "lab": lab()}
     config = Config(own, None, {f"targets.{name}": "built in" for name in own})
-    for path in reversed(_files((start or Path.cwd()).absolute())):
+    for path in reversed(_files(start)):
         config = _merged(config, path)
     return config
 
@@ -101,12 +103,15 @@ def _ad_hoc(text: str) -> Target:
     return Target(name=nodeset, kind="ssh", nodes=nodes, user=user)
 
 
-def _files(start: Path) -> list[Path]:
-    """Nearest first."""
-    near = next((path for d in (start, *start.parents) if (path := d / NAME).is_file()), None)
+def _files(start: Path | None) -> list[Path]:
+    """Nearest first. A directory that is gone, or closed to this user, holds none."""
+    with suppress(FileNotFoundError):
+        start = (start or Path.cwd()).absolute()
+    places = [start, *start.parents] if start else []
+    near = next((path for d in places if os.path.isfile(path := d / NAME)), None)  # noqa: PTH113
     own = user_directory() / NAME
     found = [near] if near else []
-    return found + ([own] if own != near and own.is_file() else [])
+    return found + ([own] if own != near and os.path.isfile(own) else [])  # noqa: PTH113
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -115,7 +120,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} may have been written by somebody else", hint="own it and chmod o-w, or move away")
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as e:
         raise ConfigError(f"{path}: {e}") from e
     return tables
 
@@ -145,7 +150,10 @@ def _directory(path: Path, runs: dict[str, Any]) -> Path:
     directory = runs.get("directory")
     if set(runs) != {"directory"} or not isinstance(directory, str) or not directory:
         raise ConfigError(f"{path}: runs: has one key, directory, a path")
-    return path.parent / Path(directory).expanduser()
+    try:
+        return path.parent / Path(directory).expanduser()
+    except RuntimeError as e:
+        raise ConfigError(f"{path}: runs.directory: {e}") from e
 
 
 def _target(path: Path, name: str, table: Any) -> Target:
@@ -158,16 +166,18 @@ def _target(path: Path, name: str, table: Any) -> Target:
         raise ConfigError(f"{where}: {e}") from e
     if target.name not in ("", name):
         raise ConfigError(f"{where}.name: the table's own name says it")
-    if target.kind == "ssh" and not target.nodes:
-        raise ConfigError(f"{where}.nodes: a target reached by ssh names its nodes")
     if target.kind == "slurm":
         _check_slurm(target, where)
-    if target.fanout < 1 or target.timeout_s <= 0:
-        raise ConfigError(f"{where}: fanout and timeout_s must be positive")
+    if target.fanout < 1 or not 0 < target.timeout_s <= _LONGEST_S:
+        raise ConfigError(f"{where}: fanout must be positive, timeout_s too, and at most {_LONGEST_S}")
     try:
-        expand(target.nodes)
+        nodes = expand(target.nodes)
     except UsageError as e:
         raise ConfigError(f"{where}.nodes: {e.message}", hint=e.hint) from e
+    if target.kind == "ssh" and not nodes:
+        raise ConfigError(f"{where}.nodes: a target reached by ssh names its nodes")
+    if target.kind == "local" and nodes:
+        raise ConfigError(f"{where}.nodes: a local target is this machine", hint='kind = "ssh" reaches others')
     return msgspec.structs.replace(target, name=name)
 
 

@@ -131,5 +131,5 @@ class FleetWire:
         """The ends of nodes whose job did not start."""
         busy = self.trouble is not None and self.trouble.kind == "busy"
         for node in self.open:
-            missing = Missing("not-asked" if busy else "failed", f"{node}: {self.words}")
+            missing = Missing("not-asked" if busy else "failed", self.words)
             yield NodeDone(node, ok=False, missing=missing)

@@ -42,35 +42,33 @@ _PYTHON_GONE = re.compile(r"(?:command not found|No such file or directory|: not
 
 
 def why_ended(node: str, end: End) -> Missing | None:
-    """None when the node answered every probe; else what stood in the way, in words that name the node."""
+    """None when the node answered every probe; else what stood in the way, in words that many nodes share."""
     if not end.left:
         return None
     if end.greeted:
         return _cut_short(node, end)
     if end.timed_out:
-        return Missing("timed-out", f"{node}: no answer within {end.timeout_s:g} s" + _quote(last_line(end.stderr)))
+        return Missing("timed-out", f"no answer within {end.timeout_s:g} s" + _quote(node, last_line(end.stderr)))
     said = f"{end.stderr}\n{end.log}"
     for pattern, kind, words in _KNOWN:
         if match := pattern.search(said):
-            return Missing(kind, f"{node}: {words}" + _quote(_line_at(said, match.start())))
+            return Missing(kind, words + _quote(node, _line_at(said, match.start())))
     return _unrecognised(node, end)
 
 
 def _unrecognised(node: str, end: End) -> Missing:
     said = last_line(end.stderr) or last_line(end.log)
     if end.rc in (126, 127) or _PYTHON_GONE.search(said):
-        return Missing("failed", f"{node}: cannot run Python there" + _quote(said))
+        return Missing("failed", "cannot run Python there" + _quote(node, said))
     if end.rc == 255:
-        return Missing("unreachable", f"{node}: ssh failed" + _quote(said))
-    return Missing("failed", f"{node}: the collector did not start, {_exit(end.rc)}" + _quote(said))
+        return Missing("unreachable", "ssh failed" + _quote(node, said))
+    return Missing("failed", f"the collector did not start, {_exit(end.rc)}" + _quote(node, said))
 
 
 def _cut_short(node: str, end: End) -> Missing:
     if end.timed_out:
-        return Missing("timed-out", f"{node}: {end.left} probes without an answer within {end.timeout_s:g} s")
-    return Missing(
-        "failed", f"{node}: ended with {end.left} probes unanswered, {_exit(end.rc)}" + _quote(last_line(end.stderr))
-    )
+        return Missing("timed-out", f"no answer to this within {end.timeout_s:g} s")
+    return Missing("failed", f"ended before it answered this, {_exit(end.rc)}" + _quote(node, last_line(end.stderr)))
 
 
 def _exit(rc: int | None) -> str:
@@ -79,8 +77,9 @@ def _exit(rc: int | None) -> str:
     return f"exit status {rc}" if rc >= 0 else f"killed by signal {-rc}"
 
 
-def _quote(said: str) -> str:
-    return f" ({said[:200]})" if said else ""
+def _quote(node: str, said: str) -> str:
+    unnamed = re.sub(rf"(?<![\w.-]){re.escape(node)}(?![\w-])", "<node>", said)
+    return f" ({unnamed[:200]})" if said else ""
 
 
 def last_line(text: str) -> str:

@@ -6,6 +6,8 @@ A method is a directory of such files. Rules never hold a number: they take a pr
 from __future__ import annotations
 
 import importlib.resources
+import math
+import os
 import sys
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -47,7 +49,7 @@ class Profiles:
         """The text of one profile file."""
         own = self.directory / file if self.directory else None
         try:
-            if own and own.exists():
+            if own and os.path.lexists(own):  # a link into nowhere is no leave to use the shipped one
                 return own.read_text(encoding="utf-8")
             return importlib.resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as e:
@@ -61,9 +63,17 @@ class Profiles:
 def decode(kind: type[P], text: str, file: str) -> P:
     """Check a TOML text against a profile's schema."""
     try:
-        return msgspec.convert(tomllib.loads(text), kind)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+        return msgspec.convert(tomllib.loads(text, parse_float=_finite), kind)
+    except (ValueError, msgspec.ValidationError, RecursionError) as e:
         raise ConfigError(f"{file}: {e}", hint="compare it with the shipped file of the same name") from e
+
+
+def _finite(number: str) -> float:
+    """No comparison with NaN fails anybody."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is no bar")
+    return value
 
 
 def shipped_names() -> list[str]:

@@ -139,6 +139,11 @@ class Run:
             except (TypeError, msgspec.DecodeError, OSError) as e:
                 self._damage[name] = f"{segment}: the word on {name} is damaged: {e}"
 
+    @property
+    def damaged(self) -> list[str]:
+        """What of the evidence read so far turned out damaged."""
+        return list(self._damage.values())
+
     def problems(self) -> list[str]:
         """What is damaged or no longer as it was sealed."""
         return [*self.index.problems(), *self._damage.values(), *chain.verify(self.path)]
