@@ -17,8 +17,8 @@ WRITING = {
     "chmod", "chown", "creat", "fchmodat", "fchownat", "link", "linkat", "mkdir", "mkdirat", "mknod", "mknodat", "open",
     "openat", "rename", "renameat", "renameat2", "rmdir", "symlink", "symlinkat", "truncate", "unlink", "unlinkat",
 }  # fmt: skip
-MOVING = ("quota/syncs", 
-    "random/", "fs/dentry-state", "fs/inode", "fs/file-nr", "kernel/ns_last_pid", "kernel/pty/nr", "fs/aio-nr",
+MOVING = (
+    "quota/syncs", "random/", "fs/dentry-state", "fs/inode", "fs/file-nr", "kernel/ns_last_pid", "kernel/pty/nr", "fs/aio-nr",
     "net/netfilter",
 )  # fmt: skip
 CALL = re.compile(r"^\d+\s+(\w+)\((.*)")
