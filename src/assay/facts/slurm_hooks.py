@@ -28,8 +28,10 @@ _NODENAME = re.compile(
 )
 _STATE = re.compile(r"\bstate=[\"']?(\w+)", re.IGNORECASE)
 _ASSIGNED = re.compile(
-    r"^[ \t]*(?:local[ \t]+|export[ \t]+|readonly[ \t]+)?([A-Za-z_]\w{0,63})=(\S[^\n;]{0,200})", re.MULTILINE
+    r"(?<![\w$\"'{-])([A-Za-z_]\w{0,63})=((?:\"[^\"\n]*\"|'[^'\n]*'|\$\([^)\n]*\)|\$\{[^}\n]*\}|[^\s\"';)])*)"
 )
+_SOURCED = re.compile(r"(?:^|[;&|]|\bthen\b)[ \t]*(?:\.|source)[ \t]+[\"']?(/[\w./-]{1,200})", re.MULTILINE)
+_IF_SET = re.compile(r"\$\{([A-Za-z_]\w{0,63}):\+([^}]*)\}")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w{0,63})\}?")
 _SLEEP = re.compile(r"\bsleep[ \t]+(\d{1,6})\b")
 _JOB = re.compile(r"(?:^|[\s;&|(`])(?:/\S{1,80}/)?(srun|sbatch|salloc)\s[^\n]{0,400}", re.MULTILINE)
@@ -87,29 +89,41 @@ _ELSEWHERE = (
 _SCRIPTS = (*(f"{place}/{name}" for place in _DIRS for name in _NAMED), *_ELSEWHERE)
 
 
-@source(
-    Probe(
-        "slurm.hooks",
-        (Files("conf", _CONF, cap=1 << 18), Files("scripts", _SCRIPTS, cap=1 << 14, limit=64)),
-        root="some clusters keep their prologs readable by root only",
-    ),
-    sees_missing=True,
-)
+class LoginHooks(SlurmHooks, frozen=True):
+    """The same, as they lie on the login node: all there is when a prolog lets no job start."""
+
+
+_STEPS = (Files("conf", _CONF, cap=1 << 18), Files("scripts", _SCRIPTS, cap=1 << 14, limit=64))
+_ROOT = "some clusters keep their prologs readable by root only"
+
+
+@source(Probe("slurm.hooks", _STEPS, root=_ROOT), sees_missing=True)
 def slurm_hooks(raw: RawFact) -> SlurmHooks | Missing:
     """slurm.conf as the node has it, and the scripts in the usual places; of a script only what it does is kept."""
+    found = _read(raw)
+    return found if isinstance(found, Missing) else SlurmHooks(hooks=found)
+
+
+@source(Probe("slurm.login-hooks", _STEPS, root=_ROOT, place="scheduler"), sees_missing=True)
+def login_hooks(raw: RawFact) -> LoginHooks | Missing:
+    """The same files on the login node, where /etc/slurm is often shared."""
+    found = _read(raw)
+    return found if isinstance(found, Missing) else LoginHooks(hooks=found)
+
+
+def _read(raw: RawFact) -> tuple[Hook, ...] | Missing:
     texts = raw.files("conf")
     if not texts:
         denied = raw.read("conf").state == "denied" or raw.read("conf").errors
         return Missing("denied" if denied else "absent", "no slurm.conf on this node")
     conf, text = next(iter(texts.items()))
-    place = conf.rpartition("/")[0]
     scripts = raw.files("scripts")
-    found = [
+    found = (
         hook
         for key, value in _SETTING.findall(text)
-        for hook in _hooks(_KEYS[key.lower()], value.strip("\"'"), place, scripts)
-    ]
-    return SlurmHooks(hooks=tuple({(h.kind, h.path): h for h in found}.values()))
+        for hook in _hooks(_KEYS[key.lower()], value.strip("\"'"), conf.rpartition("/")[0], scripts)
+    )
+    return tuple({(h.kind, h.path): h for h in found}.values())
 
 
 def _hooks(kind: Kind, value: str, place: str, scripts: Mapping[str, str]) -> Iterator[Hook]:
@@ -119,19 +133,24 @@ def _hooks(kind: Kind, value: str, place: str, scripts: Mapping[str, str]) -> It
         pattern = part if part.startswith("/") else f"{place}/{part}"
         matching = [path for path in sorted(scripts) if fnmatchcase(path, pattern)]
         for path in matching:
-            yield read_hook(kind, path, scripts[path])
+            yield read_hook(kind, path, scripts)
         if not matching:
             yield Hook(kind=kind, path=pattern)
 
 
-def read_hook(kind: Kind, path: str, text: str) -> Hook:
-    """What a script does, by its text without comments; a program that is no text is only named."""
+def read_hook(kind: Kind, path: str, texts: Mapping[str, str]) -> Hook:
+    """What a script does, by its text without comments; a program that is no text is only named.
+
+    `texts` = the files at hand by path: those it sources give its variables values.
+    """
+    text = texts[path]
     if "\0" in text or not text.startswith("#!"):
         return Hook(kind=kind, path=path)
     bare = _COMMENT.sub("", text).replace("\\\n", " ")
     updates = [u for u in _UPDATE.findall(bare) if _NODENAME.search(u)]
     states = {s.lower() for u in updates for s in _STATE.findall(u)}
-    values = dict(reversed(_ASSIGNED.findall(bare)))
+    sourced = "\n".join(_COMMENT.sub("", texts.get(name, "")) for name in _SOURCED.findall(bare))
+    values = dict(_ASSIGNED.findall(f"{bare}\n{sourced}"))
     named = (_NODENAME.search(u) for u in updates)
     sleeps = [int(n) for n in _SLEEP.findall(bare)]
     return Hook(
@@ -151,6 +170,8 @@ def read_hook(kind: Kind, path: str, text: str) -> Hook:
 
 def _resolved(word: str, values: Mapping[str, str]) -> str:
     """The word with the script's own variables put in, two deep; Slurm's and the shell's stay."""
+    known = {name: value.strip("\"'") for name, value in values.items()}
     for _ in range(2):
-        word = _VARIABLE.sub(lambda m: values.get(m[1], m[0]).strip("\"'"), word.strip("\"'"))[:400]
+        word = _IF_SET.sub(lambda m: m[0] if m[1] not in known else m[2] if known[m[1]] else "", word.strip("\"'"))
+        word = _VARIABLE.sub(lambda m: known.get(m[1], m[0]), word)[:400]
     return word

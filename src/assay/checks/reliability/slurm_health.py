@@ -6,7 +6,7 @@ import re
 
 from assay.checks.registry import check
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
-from assay.facts.slurm_hooks import Hook, SlurmHooks
+from assay.facts.slurm_hooks import Hook, LoginHooks, SlurmHooks
 from assay.facts.slurm_session import SlurmSession
 from assay.facts.slurmd_log import SlurmdLog
 from assay.model import Missing, Verdict
@@ -86,7 +86,7 @@ def consumed(hooks: SlurmHooks, log: SlurmdLog | Missing) -> Verdict:
         judge = warn if acts else fail
         return judge(f"slurmd's log: health check failed ({times}); slurmd itself does nothing about it", seen=failed)
     if acts:
-        return ok(f"{acts[0].path} {_deed(acts[0])}")
+        return ok(f"by its text {acts[0].path} {_deed(acts[0])}")
     if unread := [p.path for p in programs if not p.read]:
         return unknown(f"the text of {some(unread)} was not readable, or is no script", "too-little")
     if any(p.exits for p in programs):
@@ -177,3 +177,27 @@ def prolog_time(hooks: SlurmHooks, log: SlurmdLog | Missing, bar: Slurm) -> Verd
     if not all(h.read for h in ran):
         return unknown(f"the text of {some(h.path for h in ran if not h.read)} was not readable", "too-little")
     return ok(f"{some(h.path for h in ran)}: no long sleep, no failure in slurmd's log")
+
+
+@check(
+    "slurm.prolog.length",
+    category="reliability",
+    severity="high",
+    criteria=("orch-slurm-stack",),
+    why="A prolog that takes longer than MessageTimeout makes every start of a job look like a lost node.",
+    fix="Take waits and network requests out of the prolog, or bound them: timeout 5 ...",
+)
+def prolog_length(hooks: LoginHooks, config: SlurmConfig) -> Verdict:
+    """Reads prologs as they lie on the login node; fails when one sleeps for longer than MessageTimeout."""
+    ran, limit = hooks.of("prolog"), config.seconds("MessageTimeout")
+    if not ran:
+        return skip("slurm.conf on the login node names no prolog")
+    if not isinstance(limit, int | float):
+        return unknown("MessageTimeout is not told", "too-little")
+    slow = [h for h in ran if (h.longest_sleep_s or 0) > limit]
+    if slow:
+        words = f"{slow[0].path} sleeps for {slow[0].longest_sleep_s} s; MessageTimeout is {limit} s"
+        return fail(words, seen=slow[0].longest_sleep_s, expected=limit)
+    if unread := [h.path for h in ran if not h.read]:
+        return unknown(f"the text of {some(unread)} was not readable", "too-little")
+    return ok(f"{some(h.path for h in ran)} sleeps for no more than MessageTimeout ({limit} s)")
