@@ -29,6 +29,7 @@ from assay.run.store import Run, write_whole
 SHORT_ID = 16
 """Hexadecimal digits of an evidence id in findings: unique in a run, and every verb takes them."""
 _EVERYTHING = Selection()
+_ENVIRONMENTS = {"slurm": "slurm", "kubernetes": "k8s"}  # of targets; all others are hosts by themselves
 
 
 class _Reading:
@@ -74,7 +75,11 @@ def judge_run(
             *lost(run, answered, chosen),
             *unproven(findings, frozenset(c.id for c in chosen if c.required), by_reason(mute | gaps, fold)),
         ),
-        not_looked_at=(*_left_out(run), *_not_looked_at(known, wanted, profiles, by_reason(mute, fold), findings)),
+        not_looked_at=(
+            *_left_out(run),
+            *_not_looked_at(known, wanted, by_reason(mute, fold), findings),
+            *_unserved(run, profiles),
+        ),
         not_granted=grants(reading.refused, findings, known, sources(), fold),
         evidence=reading.evidence,
     )
@@ -170,7 +175,6 @@ def _nobody(run: Run) -> Iterator[str]:
 def _not_looked_at(
     known: Mapping[str, Check],
     wanted: Selection,
-    profiles: Profiles,
     silent: Mapping[str, Missing],
     findings: Iterable[Finding],
 ) -> Iterator[NotLookedAt]:
@@ -189,8 +193,13 @@ def _not_looked_at(
     for finding in findings:
         if finding.reason == "not-asked":
             yield NotLookedAt(finding.check, finding.message)
+
+
+def _unserved(run: Run, profiles: Profiles) -> Iterator[NotLookedAt]:
+    environment = _ENVIRONMENTS.get(run.info.target.kind, "standalone")
     for entry in profiles.get(Unserved).unserved:
-        yield NotLookedAt(f"{entry.what} ({', '.join(entry.criteria)})", entry.why)
+        if entry.environment == environment:
+            yield NotLookedAt(f"{entry.what} ({', '.join(entry.criteria)})", entry.why)
 
 
 def keep(run: Run, judgement: Judgement) -> None:

@@ -24,11 +24,11 @@ _SETTING = re.compile(
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _UPDATE = re.compile(r"\bscontrol\b[^\n;|&]{0,80}?\bupdate\b([^\n;|&]{0,400})", re.IGNORECASE)
 _NODENAME = re.compile(
-    r"\bnode(?:name)?=(\"[^\"\n]*\"|'[^'\n]*'|(?:\$\([^)\n]*\)|\$\{[^}\n]*\}|[^\s\"'])+)", re.IGNORECASE
+    r"\bnode(?:name)?=(\"[^\"\n]*\"|'[^'\n]*'|(?:\$\([^)\n]{0,200}\)|\$\{[^}\n]{0,200}\}|[^\s\"'])+)", re.IGNORECASE
 )
 _STATE = re.compile(r"\bstate=[\"']?(\w+)", re.IGNORECASE)
 _ASSIGNED = re.compile(
-    r"(?<![\w$\"'{-])([A-Za-z_]\w{0,63})=((?:\"[^\"\n]*\"|'[^'\n]*'|\$\([^)\n]*\)|\$\{[^}\n]*\}|[^\s\"';)])*)"
+    r"(?<![\w$\"'{-])([A-Za-z_]\w{0,63})=((?:\"[^\"\n]*\"|'[^'\n]*'|\$\([^)\n]{0,200}\)|\$\{[^}\n]{0,200}\}|[^\s\"';)])*)"
 )
 _SOURCED = re.compile(r"(?:^|[;&|]|\bthen\b)[ \t]*(?:\.|source)[ \t]+[\"']?(/[\w./-]{1,200})", re.MULTILINE)
 _IF_SET = re.compile(r"\$\{([A-Za-z_]\w{0,63}):\+([^}]*)\}")

@@ -59,7 +59,7 @@ def _held_down(cpu: Cpu) -> str:
     "perf.access",
     category="monitoring",
     severity="medium",
-    criteria=("mon-perf-access",),
+    criteria=("mon-perf-access", "exp-slurm-perf"),
     why="Without perf a user cannot tell why a job is slow on the CPU side.",
     fix="Install the perf package of the running kernel; sysctl kernel.perf_event_paranoid=1 kernel.kptr_restrict=0.",
 )

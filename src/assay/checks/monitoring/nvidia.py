@@ -13,7 +13,7 @@ from assay.profiles.nvidia import NvidiaBars, idle_watts
     "nvidia.profiling.open",
     category="monitoring",
     severity="medium",
-    criteria=("mon-ncu-all-users", "exp-sa-ncu", "exp-mon-performance"),
+    criteria=("mon-ncu-all-users", "exp-sa-ncu", "exp-slurm-ncu", "exp-mon-performance"),
     why="While hardware counters are for root only, users cannot profile a kernel (ncu: ERR_NVGPUCTRPERM).",
     fix="`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, rebuild the initramfs, reboot.",
 )

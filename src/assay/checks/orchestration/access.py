@@ -24,7 +24,7 @@ _LOCAL_SSSD = frozenset({"files", "local", "proxy", "permit", "deny", "simple", 
     "users.managed",
     category="orchestration",
     severity="medium",
-    criteria=("orch-add-users", "orch-user-group-permissions"),
+    criteria=("orch-add-users", "orch-user-group-permissions", "exp-slurm-users"),
     why="Where accounts cannot be added, a team shares one and nobody can say who did what.",
     fix="Install the account tools (apt install passwd; dnf install shadow-utils) or join the nodes to a directory.",
 )
@@ -119,7 +119,7 @@ def _administrators(sudo: Sudo) -> Verdict:
     "users.identity-provider",
     category="orchestration",
     severity="low",
-    criteria=("orch-external-iam", "orch-rbac-sso"),
+    criteria=("orch-external-iam", "orch-rbac-sso", "exp-slurm-idp"),
     why="Local accounts outlive the people they were made for; with one sign-on, leaving the company ends all access.",
     fix="Join the nodes to the identity provider: sssd (LDAP, AD, Entra ID), OS Login, or SSH certificates "
     "(TrustedUserCAKeys).",

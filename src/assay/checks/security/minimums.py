@@ -188,7 +188,7 @@ def dcgm_exporter(packages: Packages, table: MinimumVersions, at: When) -> Verdi
     "minimums.nvhpc",
     category="security",
     severity="low",
-    criteria=CRITERIA,
+    criteria=(*CRITERIA, "orch-hpc-sdk"),
     why="Only the current release of the HPC SDK and the one before get fixes.",
     fix="Install the current release of the HPC SDK and make it the default module.",
 )
