@@ -111,7 +111,7 @@ def sudo(login: LoginNode) -> Verdict:
     why="A home that differs from node to node loses environments and results; a job finds other files on each.",
     fix="Mount /home (or $HOME) from the same shared file system on every node and on the login node.",
 )
-def home(jobs: Fleet[SlurmSession], mounts: Fleet[Mounts], bar: Host) -> Verdict:
+def home(mounts: Fleet[Mounts], jobs: Fleet[SlurmSession], bar: Host) -> Verdict:
     """Fails when homes lie on a node's own disk, or come from different sources on different nodes.
 
     Root's home is its own on every node: for root, the homes of local accounts count.

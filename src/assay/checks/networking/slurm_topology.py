@@ -80,7 +80,7 @@ def whole(network: Topology, nodes: SlurmNodes) -> Verdict:
     why="A job spread over two NVLink domains uses the network where it was sized for NVLink, at a tenth of the speed.",
     fix="TopologyPlugin=topology/block with one block for each NVL72 rack; jobs ask for --segment.",
 )
-def nvlink(jobs: Fleet[SlurmSession], smi: Fleet[NvidiaSmi]) -> Verdict:
+def nvlink(smi: Fleet[NvidiaSmi], jobs: Fleet[SlurmSession]) -> Verdict:
     """Fails when nodes of one leaf or block, by Slurm's address of each, are in different NVLink domains."""
     domains = {node: found for node, s in smi.items() if (found := _domain(s))}
     if not domains:

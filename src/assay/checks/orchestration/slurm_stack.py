@@ -97,7 +97,7 @@ def pyxis(srun: SrunOptions) -> Verdict:
     why="A node without the plugin ignores the image or fails the job, depending on the others.",
     fix="Install the same Pyxis and enroot on every node; systemctl restart slurmd.",
 )
-def pyxis_everywhere(_jobs: Fleet[SlurmSession], hpc: Fleet[HpcContainers]) -> Verdict:
+def pyxis_everywhere(hpc: Fleet[HpcContainers], _jobs: Fleet[SlurmSession]) -> Verdict:
     """Fails when some nodes have Pyxis with enroot and others lack either; skips when no node has Pyxis."""
     if not any(found.pyxis for found in hpc.values()):
         return skip("no node has the library of Pyxis in the usual places")
