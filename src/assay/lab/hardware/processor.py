@@ -46,7 +46,8 @@ def _cpuinfo(cpu: Cpu, n: int) -> str:
 def _topology(parts: Parts, cpu: Cpu, total: int) -> None:
     home = "/sys/devices/system/cpu"
     smt = "on" if cpu.threads > 1 else "notsupported"
-    parts.put(home, {"online": f"0-{total - 1}", "present": f"0-{total - 1}", "isolated": "", "smt/control": smt})
+    every = f"0-{total - 1}"
+    parts.put(home, {"online": every, "present": every, "possible": every, "isolated": "", "smt/control": smt})
     cores = cpu.sockets * cpu.cores
     own = ",".join(str(t * cores) for t in range(cpu.threads))
     package = ",".join(f"{t * cores}-{t * cores + cpu.cores - 1}" for t in range(cpu.threads))
@@ -93,7 +94,18 @@ def _nodes(parts: Parts, shape: Shape) -> None:
         lines = {"MemTotal": size, "MemFree": free, "MemUsed": size - free}
         text = "".join(f"Node {node} {f'{name}:':<16}{value} kB\n" for name, value in lines.items())
         parts.files[f"/sys/devices/system/node/node{node}/meminfo"] = text
-        parts.put(f"/sys/devices/system/node/node{node}", {"cpulist": cpus, "distance": _distances(node, every, count)})
+        values = {"cpulist": cpus, "cpumap": _mask(cpus, shape.cpu), "distance": _distances(node, every, count)}
+        parts.put(f"/sys/devices/system/node/node{node}", values)
+
+
+def _mask(ranges: str, cpu: Cpu) -> str:
+    """CPUs as the kernel writes a mask: words of 32 bits, the highest first."""
+    bits = 0
+    for part in filter(None, ranges.split(",")):
+        first, _, last = part.partition("-")
+        bits |= (1 << int(last or first) + 1) - (1 << int(first))
+    words = -(-cpu.sockets * cpu.cores * cpu.threads // 32)
+    return ",".join(f"{bits >> 32 * n & 0xFFFFFFFF:08x}" for n in reversed(range(words)))
 
 
 def _distances(node: int, every: list[int], count: int) -> str:

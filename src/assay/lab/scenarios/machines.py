@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from assay.lab.scenario import Scenario, Trouble, program, settings
-from assay.lab.scenarios.provider import HEALTH, watched
+from msgspec.structs import replace
+
+from assay.lab.scenario import Trouble, program
+from assay.lab.scenarios.monitoring import checked
+from assay.lab.scenarios.provider import HEALTH, but, health, watched
 
 _LOST = "NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 04 (0x00000010 0x00000000)"
 _TRAYS = ("gpu03", "gpu07", "gpu11")
 
 ALL = (
-    Scenario(
-        "gpu-count-7",
-        "One of eight GPUs left the bus without a word; Slurm goes on offering eight.",
-        ("audit",),
-        slurm=watched(),
-        files={"*": {HEALTH: program("node-health"), "/etc/slurm/node-health.conf": settings(checks="kernel")}},
+    replace(
+        checked(
+            "gpu-count-7",
+            "One of eight GPUs left the bus without a word; Slurm goes on offering eight.",
+            ("audit",),
+            health(checks="kernel"),
+        ),
         trouble=Trouble(states={"gpu02": {"gpus": {"5": ["off-bus"]}}}),
     ),
-    Scenario(
+    but(
         "fabric-cut",
         "All rails and ib0 of a node are down while its management network is up: Slurm has it idle.",
         ("audit",),
@@ -26,26 +30,26 @@ ALL = (
             cut={"gpu03": ("ib0",)},
         ),
     ),
-    Scenario(
+    but(
         "straggler",
         "The fabric port of a node lets a fraction of the others' bandwidth pass; nothing looks wrong.",
         ("bench",),
         trouble=Trouble(slow={"gpu03": {"ib0": "40mbit"}}),
     ),
-    Scenario(
+    but(
         "local-scratch-posing-as-shared",
         "/shared of a node is a local file system of the same name: what jobs write there stays there.",
         ("audit",),
         files={"gpu03": {"/etc/rc.local": program("rc-local-scratch")}},
     ),
-    Scenario(
+    but(
         "nvl72-3-of-18",
         "Three of the eighteen trays of an NVLink domain are out at once: the rack counts as down.",
         ("audit", "inject"),
         shape="gb300-nvl72",
         nodes=17,
         slurm=watched(5),
-        files={"*": {HEALTH: program("node-health"), "/etc/slurm/node-health.conf": settings()}},
+        files={"*": {HEALTH: health()}},
         trouble=Trouble(
             states={tray: {"gpus": {"0": ["lost"]}} for tray in _TRAYS},
             kernel_log=dict.fromkeys(_TRAYS, (f"<3>{_LOST}",)),

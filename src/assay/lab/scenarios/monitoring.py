@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from assay.lab.scenario import File, Scenario, Trouble, program, settings
-from assay.lab.scenarios.provider import HEALTH, cared_for, watched
+from assay.lab.scenario import File, Scenario, Trouble, Verb, program
+from assay.lab.scenarios.provider import HEALTH, but, cared_for, health, watched
 
-_STALE_DAYS, _FRESH_DAYS = 8.2, 0.4
-_RUN = "{then} gpu-weekly: dcgmi diag -r 3: Pass\n{then} gpu-weekly: all_reduce_perf: 481.2 GB/s, ok\n"
+_STALE_DAYS = 8.2
+_RUN = "{then} gpu-suite: dcgmi diag -r 3: Pass\n{then} gpu-suite: all_reduce_perf: 481.2 GB/s, ok\n"
 _SUITE = "#!/bin/bash\nset -eu\ndcgmi diag -r 3 -j\nall_reduce_perf -b 8G -e 8G -g 8\n"
 
 
-def checked(name: str, summary: str, **health: str) -> Scenario:
-    """A provider with a health check of these settings, and nobody who cares for drained nodes."""
-    return Scenario(
-        name,
-        summary,
-        ("inject",),
-        slurm=watched(),
-        files={"*": {HEALTH: program("node-health"), "/etc/slurm/node-health.conf": settings(**health)}},
-    )
+def checked(name: str, summary: str, found_by: tuple[Verb, ...], check: File) -> Scenario:
+    """A provider with a health check, and nobody who cares for drained nodes."""
+    return Scenario(name, summary, found_by, slurm=watched(), files={"*": {HEALTH: check}})
 
 
 def active_check(days: float) -> dict[str, File]:
@@ -35,56 +29,59 @@ def active_check(days: float) -> dict[str, File]:
 _DIAG = checked(
     "diag-timeout-drains-healthy",
     "A diag that a job holds up is taken for a failed one: nodes are drained for being busy.",
-    checks="kernel diag",
+    ("inject",),
+    health(checks="kernel diag"),
 )
-_STALE = checked("stale-active-check", "The test under load last ran eight days ago, and nothing says so.")
+_SOFTLOCKUP = checked(
+    "softlockup-storage-drain",
+    "The end of a job locks a CPU up, which starves the storage client: drained, but not for a GPU.",
+    ("audit", "inject"),
+    health(),
+)
 
 ALL = (
-    replace(
-        cared_for(
-            "circular-gate",
-            "A drained node must first pass a job in the partition that it is drained from.",
-            lifecycle={"gate": "partition", "swap": "no", "repair": "no"},
-        ),
-        found_by=("inject",),
+    cared_for(
+        "circular-gate",
+        "A drained node must first pass a job in the partition that it is drained from.",
+        ("inject",),
+        health(),
+        gate="partition",
+        swap="no",
+        repair="no",
     ),
-    replace(
-        _DIAG,
-        files={**_DIAG.files, "gpu*": {"/usr/local/sbin/gpu-diag": program("gpu-diag")}},
-    ),
+    replace(_DIAG, files={**_DIAG.files, "gpu*": {"/usr/local/sbin/gpu-diag": program("gpu-diag")}}),
     checked(
         "output-nobody-reads",
         "The health check writes what it finds into a file and ends with 1; nobody looks.",
-        act="log",
+        ("audit", "inject"),
+        health(act="log"),
     ),
     checked(
         "wrong-node-name-loop",
         "The health check drains a name that Slurm does not have, again and again.",
-        act="insist",
-        domain="cluster.internal",
+        ("audit", "inject"),
+        health(node="$(hostname -s).cluster.internal", act="insist"),
     ),
     replace(
         cared_for(
             "bad-spare",
             "The spare that takes a bad node's place has lost a GPU, and nobody tries it first.",
-            health={"checks": "kernel"},
-            lifecycle={"validate_spare": "no"},
+            ("inject",),
+            health(checks="kernel"),
+            validate_spare="no",
         ),
-        found_by=("inject", "audit"),
         trouble=Trouble(states={"spare": {"gpus": {"3": ["off-bus"]}}}),
     ),
-    replace(_STALE, found_by=("audit",), files={**_STALE.files, "gpu*": active_check(_STALE_DAYS)}),
-    Scenario(
-        "softlockup-storage-drain",
-        "The end of a job locks a CPU up, which starves the storage client: drained, but not for a GPU.",
-        ("inject", "audit"),
-        slurm={**watched(), "Epilog": "/etc/slurm/epilog"},
-        files={
-            "*": {
-                HEALTH: program("node-health"),
-                "/etc/slurm/node-health.conf": settings(),
-                "/etc/slurm/epilog": program("epilog-softlockup"),
-            }
-        },
+    but(
+        "stale-active-check",
+        "The test under load last ran eight days ago, and nothing says so.",
+        ("audit",),
+        files={"gpu*": active_check(_STALE_DAYS)},
+    ),
+    replace(
+        _SOFTLOCKUP,
+        slurm={**_SOFTLOCKUP.slurm, "Epilog": "/etc/slurm/epilog"},
+        files={"*": {**_SOFTLOCKUP.files["*"], "/etc/slurm/epilog": program("epilog-softlockup")}},
+        after=(("ctl", ("srun", "--quiet", "-N1", "-w", "gpu02", "true")),),
     ),
 )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from assay.lab.scenario import File, Scenario, program, settings
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from assay.lab.scenario import File, Scenario, Verb, program, settings
+
+Files = Mapping[str, Mapping[str, File]]
 
 LIFECYCLE, HEALTH = "/usr/local/sbin/node-lifecycle", "/etc/slurm/node-health"
 _SERVICE = "PartitionName=service Nodes={all} AllowGroups=root Hidden=YES MaxTime=30 State=UP"
 _RC = File(f"#!/bin/bash\nsetsid {LIFECYCLE} >>/var/log/node-lifecycle.log 2>&1 </dev/null &\n", 0o755)
+_CHECKS, _NODE = 'checks="kernel gpus fabric storage"\n', "node=$(hostname -s)\n"
 
 
 def watched(interval_s: int = 3) -> dict[str, str | None]:
@@ -18,51 +26,57 @@ def watched(interval_s: int = 3) -> dict[str, str | None]:
     }
 
 
-def _automation(
-    health: dict[str, str] | None = None, lifecycle: dict[str, str] | None = None
-) -> dict[str, dict[str, File]]:
-    """The files of a health check on the nodes and of what cares for drained nodes on ctl, with their settings."""
-    return {
-        "*": {HEALTH: program("node-health"), "/etc/slurm/node-health.conf": settings(**(health or {}))},
+def health(
+    checks: str = "kernel gpus fabric storage",
+    node: str = "$(hostname -s)",
+    act: Literal["drain", "insist", "log"] = "drain",
+) -> File:
+    """The operator's health check: what it looks at, what it takes for the node's name, what it does."""
+    head = program("node-health").text.replace(_CHECKS, f'checks="{checks}"\n').replace(_NODE, f"node={node}\n")
+    return File(head + program(f"act-{act}").text, 0o755)
+
+
+def cared_for(name: str, summary: str, found_by: tuple[Verb, ...], check: File, **lifecycle: str) -> Scenario:
+    """A provider with a health check and, on ctl, a program that cares for drained nodes, with its settings."""
+    files: Files = {
+        "*": {HEALTH: check},
         "gpu*": {"/usr/local/sbin/node-validate": program("node-validate")},
         "ctl": {
             LIFECYCLE: program("node-lifecycle"),
-            "/etc/node-lifecycle.conf": settings(**(lifecycle or {})),
+            "/etc/node-lifecycle.conf": settings(**lifecycle),
             "/etc/rc.local": _RC,
         },
     }
+    return Scenario(name, summary, found_by, slurm=watched(), partitions=(_SERVICE,), files=files)
 
 
-def cared_for(
-    name: str,
-    summary: str,
-    health: dict[str, str] | None = None,
-    lifecycle: dict[str, str] | None = None,
-) -> Scenario:
-    """A provider with the whole automation, sound but for the settings given."""
-    return Scenario(
-        name,
-        summary,
-        slurm=watched(),
-        partitions=(_SERVICE,),
-        files=_automation(health, lifecycle),
-    )
+HEALTHY = Scenario(
+    "healthy",
+    "A sound health check drains a bad node, with a reason, within seconds.",
+    slurm={
+        "HealthCheckProgram": "/etc/slurm/health-check",
+        "HealthCheckInterval": "10",
+        "HealthCheckNodeState": "ANY",
+    },
+    files={"*": {"/etc/slurm/health-check": program("health-check")}},
+)
+
+
+def but(name: str, summary: str, found_by: tuple[Verb, ...], **changes: Any) -> Scenario:
+    """The healthy scenario with something else; keys of slurm.conf and files are added to its own."""
+    changes["slurm"] = {**HEALTHY.slurm, **changes.get("slurm", {})}
+    files = changes.pop("files", {})
+    merged = {glob: {**HEALTHY.files.get(glob, {}), **files.get(glob, {})} for glob in {**HEALTHY.files, **files}}
+    return replace(HEALTHY, name=name, summary=summary, found_by=found_by, files=merged, **changes)
 
 
 ALL = (
-    Scenario(
-        "healthy",
-        "A sound health check drains a bad node, with a reason, within seconds.",
-        slurm={
-            "HealthCheckProgram": "/etc/slurm/health-check",
-            "HealthCheckInterval": "10",
-            "HealthCheckNodeState": "ANY",
-        },
-        files={"*": {"/etc/slurm/health-check": program("health-check")}},
-    ),
+    HEALTHY,
     cared_for(
         "healthy-provider",
         "Drain with a reason, hot spare, repair, validation in a reservation, return: all by itself.",
+        (),
+        health(),
     ),
-    Scenario("no-health-checks", "Nothing on the nodes looks for faults.", ("inject", "audit")),
+    Scenario("no-health-checks", "Nothing on the nodes looks for faults.", ("audit", "inject")),
 )

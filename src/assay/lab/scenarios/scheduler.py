@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.lab.scenario import Scenario, program
+from assay.lab.scenario import program
+from assay.lab.scenarios.provider import but
 
 _BATCH_ONLY = """\
 if job.script == nil and uid ~= 0 then
@@ -12,34 +13,34 @@ end
 """
 
 ALL = (
-    Scenario(
+    but(
         "cpu-default-1",
         "A job that asks for eight GPUs gets one core unless it also asks for cores.",
         ("audit",),
         slurm={"DefCpuPerGPU": None},
     ),
-    Scenario(
+    but(
         "realmemory-2048",
         "Every node is entered with 2048 MB of memory: jobs that name what they need are refused.",
         ("audit",),
         slurm={"DefMemPerCPU": None},
         node_lines={"gpu*": {"RealMemory": "2048"}},
     ),
-    Scenario(
+    but(
         "prolog-hangs",
         "The prolog takes longer than MessageTimeout: whatever starts a job gives it up first.",
         ("audit",),
         slurm={"Prolog": "/etc/slurm/prolog", "PrologFlags": None},
         files={"*": {"/etc/slurm/prolog": program("prolog-hangs")}},
     ),
-    Scenario(
+    but(
         "flat-topology",
-        "Three racks below one switch, as Slurm is told: jobs are spread over racks at random.",
+        "Nine racks below one switch, as Slurm is told: jobs are spread over racks at random.",
         ("audit",),
         topology="flat",
-        nodes=8,
+        nodes=32,
     ),
-    Scenario(
+    but(
         "no-srun-for-users",
         "Users may submit scripts only: whatever wants an interactive job is refused.",
         ("audit",),
