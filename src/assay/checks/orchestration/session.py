@@ -10,6 +10,7 @@ from assay.facts.infiniband import RdmaDevices
 from assay.facts.limits import Cgroup, Limits
 from assay.facts.memory import Memory
 from assay.facts.nvidia import NvidiaSmi
+from assay.facts.slurm_session import SlurmSession
 from assay.model import Missing, Verdict
 from assay.profiles.host import Host
 
@@ -94,11 +95,22 @@ def cgroup_version(group: Cgroup) -> Verdict:
     fix="Raise the defaults: DefCpuPerGPU and DefMemPerGPU in slurm.conf, or requests and limits of the pod.",
 )
 def share(  # noqa: PLR0913, PLR0917 - what the session got, and what the host has
-    group: Cgroup, memory: Memory, cpu: Cpu, gpus: GpuPresence, smi: NvidiaSmi | Missing, bar: Host
+    group: Cgroup,
+    memory: Memory,
+    cpu: Cpu,
+    gpus: GpuPresence,
+    smi: NvidiaSmi | Missing,
+    job: SlurmSession | Missing,
+    bar: Host,
 ) -> Verdict:
-    """On a GPU host, warns when this session may use much less of the CPUs or of memory than its share of the GPUs."""
+    """On a GPU host, warns when this session may use much less of the CPUs or of memory than its share of the GPUs.
+
+    A job of Slurm gets what was asked for: there slurm.job.cpus looks at the defaults.
+    """
     if not gpus.any:
         return skip("no GPU")
+    if isinstance(job, SlurmSession):
+        return skip("read from within a job of Slurm")
     low = bar.session_share.value * _held(gpus, smi)
     cpus = len(cpu_list(group.cpus_allowed)) if group.cpus_allowed else None
     if group.cpus_max and (cpus is None or group.cpus_max < cpus):
