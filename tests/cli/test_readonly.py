@@ -18,8 +18,8 @@ WRITING = {
     "openat", "rename", "renameat", "renameat2", "rmdir", "symlink", "symlinkat", "truncate", "unlink", "unlinkat",
 }  # fmt: skip
 MOVING = (
-    "quota/syncs", "random/", "fs/dentry-state", "fs/inode", "fs/file-nr", "kernel/ns_last_pid", "kernel/pty/nr", "fs/aio-nr",
-    "net/netfilter",
+    "quota/syncs", "random/", "fs/dentry-state", "fs/inode", "fs/file-nr", "kernel/ns_last_pid", "kernel/pty/nr",
+    "fs/aio-nr", "net/netfilter",
 )  # fmt: skip
 CALL = re.compile(r"^\d+\s+(\w+)\((.*)")
 

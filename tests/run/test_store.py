@@ -2,6 +2,8 @@
 
 import base64
 import contextlib
+import errno
+import os
 import random
 import re
 import sqlite3
@@ -345,3 +347,14 @@ def test_an_export_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypat
     with pytest.raises(StoreError, match="is no run"):
         unpack(tmp_path / "a.assay", tmp_path / "to")
     assert not (tmp_path / "to").exists()
+
+
+def test_a_segment_appears_with_its_first_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_fd: int, _data: bytes) -> int:
+        assert list((run.path / "segments").glob("*.jsonl")) == []
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreError, match="No space left"):
+        run.writer("audit", "0")
+    assert list((run.path / "segments").iterdir()) == []

@@ -26,13 +26,24 @@ class Line(Struct, frozen=True):
 
 
 class SegmentWriter:
-    """Appends records to a new segment; a record is in the kernel's hands when `append` returns."""
+    """Appends records to a new segment; a record is in the kernel's hands when `append` returns.
 
-    def __init__(self, path: Path) -> None:
+    The segment appears with its `first` record in it: nobody meets one that does not say whose it is.
+    """
+
+    def __init__(self, path: Path, first: Record) -> None:
         self.path = path
         self._count = 0
+        draft = path.with_suffix(".new")
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                self.append(first)
+                draft.rename(path)
+            except BaseException:
+                self.close()
+                draft.unlink()
+                raise
         except OSError as e:
             raise StoreError(f"cannot create {path}: {e.strerror}") from e
 

@@ -38,10 +38,8 @@ class Writer:
     def __init__(self, run: Path, verb: str, tool_version: str) -> None:
         self._run = run
         number = len(list((run / "segments").glob("*.jsonl")))
-        self._segment = SegmentWriter(run / "segments" / f"{number:04d}-{verb}-{secrets.token_hex(2)}.jsonl")
-        self._segment.append(
-            Opened(verb, time.time(), socket.gethostname(), os.getpid(), born(os.getpid()), tool_version)
-        )
+        opened = Opened(verb, time.time(), socket.gethostname(), os.getpid(), born(os.getpid()), tool_version)
+        self._segment = SegmentWriter(run / "segments" / f"{number:04d}-{verb}-{secrets.token_hex(4)}.jsonl", opened)
 
     def fact(self, raw: RawFact) -> str:
         """Keep one raw answer; returns its evidence id."""
