@@ -63,7 +63,9 @@ ANY_WORD_WILL_DO = frozenset({
     "cuda.nvcc.path", "health.automated", "image.container-stack", "imex.version.uniform", "kernel.log.kept",
     "net.nccl.debug", "net.nccl.disabled", "net.nccl.forced", "net.rdma.firmware", "net.rdma.firmware.uniform",
     "nvidia.driver.uniform", "nvidia.gpu.count", "nvidia.gpu.count-uniform", "nvidia.inforom", "nvidia.vbios.uniform",
-    "nvlink.errors", "os.release.uniform", "sockets.control", "sockets.observability", "ssh.algorithms",
+    "nvlink.errors", "os.release.uniform", "slurm.accounting", "slurm.accounts", "slurm.apptainer", "slurm.enroot",
+    "slurm.node.name", "slurm.pyxis.nodes", "slurm.ssh-between", "slurm.topology.nvlink", "slurm.topology.whole",
+    "slurm.version.uniform", "sockets.control", "sockets.observability", "ssh.algorithms",
     "ssh.empty-passwords", "ssh.root-login", "storage.object", "sudo.not-for-everyone", "users.identity-provider",
     "users.managed", "users.root-equivalent-groups", "users.same-ids", "virt.nested",
 })  # fmt: skip

@@ -8,10 +8,20 @@ from collections.abc import Iterable, Iterator
 from assay.slurm.config import SlurmConfig
 from assay.slurm.node import SlurmNode, SlurmNodes
 from assay.slurm.partition import SlurmPartition, SlurmPartitions
+from assay.slurm.state import NodeState
 
 _CPUS = re.compile(r"DefCpuPerGPU=(\d{1,6})", re.IGNORECASE)
 _MEMORY = re.compile(r"DefMemPerGPU=(\d{1,9})", re.IGNORECASE)
+_KNOWN = frozenset({
+    "IDLE", "MIXED", "ALLOCATED", "DOWN", "ERROR", "FUTURE", "DRAINED", "DRAINING", "FAIL", "FAILING", "REBOOT",
+    "INVAL",
+})  # fmt: skip
 HIDDEN = "slurmctld shows this user no node"
+
+
+def strange(state: NodeState | None) -> bool:
+    """A state that this release of Assay has no meaning for."""
+    return state is None or state.base not in _KNOWN or bool(state.unknown_flags)
 
 
 def gpus_of(node: SlurmNode) -> int:

@@ -55,7 +55,7 @@ def _aliases(*names: str | None) -> set[str]:
     why="On a login node that starts from an image, everything outside a mounted directory is gone after its restart.",
     fix="Give the login node a disk, or mount users' homes from shared storage and say what a restart takes away.",
 )
-def lasting(login: LoginNode) -> Verdict:
+def lasting(login: LoginNode, bar: Host) -> Verdict:
     """Fails when homes lie on a root file system that is made anew at every start; warns for such a root alone."""
     if not login.root_fs or not login.home_fs:
         return unknown("the login node does not tell its file systems", "too-little")
@@ -64,7 +64,9 @@ def lasting(login: LoginNode) -> Verdict:
         return fail(f"homes ({login.home}) lie on the {login.home_fs} of the login node{where}", seen=login.home_fs)
     if login.root_fs in _PASSING:
         return warn(f"the root of the login node is {login.root_fs}{where}: only {login.home} outlives it")
-    return ok(f"root on {login.root_fs}, homes on {login.home_fs}")
+    known = bar.filesystems.disk | bar.filesystems.network | bar.filesystems.parallel
+    words = f"root on {login.root_fs}, homes on {login.home_fs}"
+    return ok(words) if {login.root_fs, login.home_fs} <= known else unknown(f"{words}: whether they last is not known")
 
 
 @check(

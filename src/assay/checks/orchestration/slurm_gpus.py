@@ -28,14 +28,15 @@ def constrained(config: SlurmConfig, parts: SlurmPartitions, nodes: SlurmNodes) 
     if not list(shared_gpu_partitions(config, parts, nodes)):
         return skip("every job gets whole nodes")
     plugins = config.listed("TaskPlugin")
+    if not {"task/cgroup", "cgroup"}.intersection(plugins):
+        words = f"TaskPlugin={','.join(plugins) or 'none'}"
+        return warn(f"{words}: nothing keeps a job from the GPUs of others", seen=list(plugins))
     told = next((part for part in config.sections.values() if "constraindevices" in part), None)
     if told is None:
         return unknown("slurmctld does not show cgroup.conf", "too-little")
-    if "task/cgroup" in plugins or "cgroup" in plugins:
-        if flag(told, "constraindevices", default=False):
-            return ok("jobs see only the GPUs they were given (ConstrainDevices=yes, task/cgroup)")
-        return warn("ConstrainDevices=no: a job can use the GPUs of every other job on the node")
-    return warn(f"TaskPlugin={','.join(plugins) or 'none'}: nothing keeps a job from the GPUs of others", seen=plugins)
+    if flag(told, "constraindevices", default=False):
+        return ok("jobs see only the GPUs they were given (ConstrainDevices=yes, task/cgroup)")
+    return warn("ConstrainDevices=no: a job can use the GPUs of every other job on the node")
 
 
 @check(

@@ -159,9 +159,13 @@ def docker(
     if isinstance(engine, Missing):
         return _no_engine(engine, host)
     name = f"Docker {engine.server_version}" if engine.server_version else "Docker"
-    if not gpus.nvidia or "nvidia" in (engine.runtimes or ()) or engine.cdi_devices:
+    if not gpus.nvidia or "nvidia" in (engine.runtimes or ()) or _cdi(engine):
         return ok(f"{name} with a way to the GPUs", seen=engine.server_version)
     return warn(f"{name} has neither the nvidia runtime nor its devices", seen=list(engine.runtimes or ()))
+
+
+def _cdi(engine: DockerEngine) -> bool:
+    return any(name.startswith("nvidia.com/") for name in engine.cdi_devices or ())
 
 
 def _no_engine(engine: Missing, host: DockerHost | Missing) -> Verdict:

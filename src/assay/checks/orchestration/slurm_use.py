@@ -14,6 +14,7 @@ from assay.slurm.partition import SlurmPartitions
 from assay.slurm.sacct import Sacct
 from assay.slurm.sinfo import Sinfo
 from assay.slurm.sources import SlurmClient
+from assay.slurm.state import JOB_STATES
 
 
 @check(
@@ -94,6 +95,8 @@ def stuck(jobs: SlurmJobs, bar: Slurm) -> Verdict:
     """Warns for waiting jobs whose reason no waiting cures: no account or QOS, a closed partition, a failed launch."""
     waiting = [j for j in jobs.jobs if j.state and j.state.base == "PENDING"]
     hopeless = {r: j for j in reversed(waiting) if (r := _hopeless(j, bar))}
+    if odd := [j for j in jobs.jobs if not j.state or j.state.base not in JOB_STATES]:
+        return unknown(f"job {odd[0].label} is {odd[0].state}, whatever that is")
     if not hopeless:
         return ok(f"{len(waiting)} waiting jobs, none for a reason that lasts")
     count = sum(1 for j in waiting if _hopeless(j, bar))

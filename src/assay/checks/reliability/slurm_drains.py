@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from assay.checks.registry import check
-from assay.checks.slurm_cluster import names
+from assay.checks.slurm_cluster import names, strange
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.model import Verdict
 from assay.profiles.slurm import Slurm
@@ -160,6 +160,8 @@ def repeated(history: NodeEvents, bar: Slurm) -> Verdict:
         last = {e.node: e.reason for e in out}
         words = some(f"{node} {n} times, last for {last[node] or 'no reason'}" for node, n in often.items())
         return warn(f"out of service again and again: {words}", seen=often, bar=limit)
+    if odd := [e for e in history.events if e.node and strange(e.state)]:
+        return unknown(f"{odd[0].node} was {odd[0].state_word}, whatever that is", seen=odd[0].state_word)
     most = max(counts.values(), default=0)
     return ok(f"{len(counts)} nodes went out of service in these days, none more than {most} times", bar=limit)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from assay.checks.registry import check
-from assay.checks.slurm_cluster import HIDDEN, gpu_nodes, gpus_of, names
+from assay.checks.slurm_cluster import HIDDEN, gpu_nodes, gpus_of, names, strange
 from assay.checks.verdict import fail, ok, skip, some, unknown, warn
 from assay.facts.gpu_pci import GpuPciDevices
 from assay.facts.slurm_session import SlurmSession
@@ -26,6 +26,10 @@ def _present(nodes: SlurmNodes) -> list[SlurmNode]:
     return [n for n in nodes.nodes if n.state.base != "FUTURE" and not n.state.asleep]
 
 
+def _nobody(nodes: SlurmNodes) -> Verdict:
+    return skip("every node is powered down") if nodes.nodes else unknown(HIDDEN, "too-little")
+
+
 @check(
     "slurm.nodes.up",
     category="reliability",
@@ -38,12 +42,12 @@ def up(nodes: SlurmNodes) -> Verdict:
     """Fails for nodes that are down, failing or silent; powered-down nodes and maintenance are no failures."""
     there = _present(nodes)
     if not there:
-        return unknown(HIDDEN, "too-little")
+        return _nobody(nodes)
     down = [n for n in there if n.state.failed and "MAINTENANCE" not in n.state.flags]
     if down:
         return fail(f"{len(down)} of {len(there)} nodes are down: {_told(down)}", seen=names(down))
-    if strange := [n for n in there if n.state.unknown_flags or n.state.base == "UNKNOWN"]:
-        return unknown(f"states this release does not know: {_told(strange)}", seen=names(strange))
+    if odd := [n for n in there if strange(n.state)]:
+        return unknown(f"states without a known meaning: {_told(odd)}", seen=names(odd))
     return ok(f"{len(there)} nodes answer")
 
 
@@ -59,7 +63,7 @@ def usable(nodes: SlurmNodes, bar: Slurm) -> Verdict:
     """Warns when more than a small part of the nodes takes no jobs: drained, down, failing or waiting for a reboot."""
     there = _present(nodes)
     if not there:
-        return unknown(HIDDEN, "too-little")
+        return _nobody(nodes)
     out = [n for n in there if not n.state.usable]
     limit = bar.unusable_percent.bar(" %", "<= ")
     if 100 * len(out) > bar.unusable_percent.value * len(there):
@@ -88,6 +92,8 @@ def registered(nodes: SlurmNodes) -> Verdict:
     ]
     if short:
         return fail(f"less there than configured: {_told(short)}", seen=names(short))
+    if odd := [n for n in nodes.nodes if strange(n.state)]:
+        return unknown(f"states without a known meaning: {_told(odd)}", seen=names(odd))
     return (
         ok(f"{len(nodes.nodes)} nodes registered what slurm.conf says")
         if nodes.nodes
@@ -195,7 +201,7 @@ def rack(nodes: SlurmNodes, network: Topology, bar: Slurm) -> Verdict:
     if any(out.values()):
         words = some(f"{name}: {some(gone)}" for name, gone in out.items() if gone)
         return warn(f"nodes missing in racks: {words}", seen=out, bar=limit)
-    return ok(f"all nodes of {len(racks)} racks take jobs", bar=limit)
+    return ok(f"all nodes of {some(racks)} take jobs", bar=limit)
 
 
 def _nvl(group: Iterable[str], nodes: dict[str, SlurmNode], bar: Slurm) -> bool:

@@ -12,6 +12,7 @@ from assay.slurm.config import SlurmConfig
 from assay.slurm.node import SlurmNodes
 from assay.slurm.sacct import Sacct
 from assay.slurm.sources import SlurmControllers
+from assay.slurm.state import JOB_STATES
 
 _EXPIRE = re.compile(r"cred_expire=(\d{1,6})", re.IGNORECASE)
 _CRED_EXPIRE_S = 120  # Slurm's default
@@ -175,4 +176,8 @@ def node_fail(failures: Sacct) -> Verdict:
     if lost:
         words = some(f"{j.job} on {j.nodes or 'no node'}" for j in lost)
         return warn(f"{len(lost)} jobs of the last day lost a node: {words}", seen=len(lost))
+    if failures.rows and not jobs:
+        return unknown("sacct shows steps without their jobs", "too-little")
+    if odd := [j for j in jobs if not j.state or j.state.base not in JOB_STATES]:
+        return unknown(f"job {odd[0].job} ended as {odd[0].state}, whatever that is")
     return ok(f"no job of the last day lost a node; {len(jobs)} failed otherwise")
