@@ -38,7 +38,6 @@ class FleetWire:
         self.log = bytearray()
         self._pieces: dict[str, bytearray] = {}
         self._rest = bytearray()
-        self._skipping = False
 
     @property
     def complete(self) -> bool:
@@ -56,14 +55,18 @@ class FleetWire:
         for line in lines:
             whole = bytes(self._rest) + line
             self._rest.clear()
-            if not self._skipping:
-                yield from self._line(whole)
-            self._skipping = False
+            yield from self._line(whole)
         self._rest += rest
         if len(self._rest) > LONGEST:
-            self._skipping = True
-            self._note(self._rest)
-            self._rest.clear()
+            self._cut()
+
+    def _cut(self) -> None:
+        """Let go of what cannot be part of a frame. A frame may stick to the end of somebody else's endless line."""
+        at = self._rest.rfind(SENTINEL)
+        if at < 0 or len(self._rest) - at > LONGEST:
+            at = len(self._rest) - len(SENTINEL) + 1
+        self._note(self._rest[:at])
+        del self._rest[:at]
 
     def _line(self, line: bytes) -> Iterator[Answer]:
         before, sentinel, frame = line.rpartition(SENTINEL)
@@ -75,7 +78,7 @@ class FleetWire:
         flag, _, piece = rest.partition(b" ")
         node = self._node(label.decode("utf-8", "replace"))
         if node not in self.open or flag not in (b"+", b"."):
-            self._note(line)
+            self._note(b"an answer of " + label[:64])
             return
         pieces = self._pieces.setdefault(node, bytearray())
         if len(pieces) < TEXT_CAP:
@@ -105,22 +108,21 @@ class FleetWire:
 
     def ended(self, end: End) -> Iterator[Answer]:
         """The ends of the nodes that said less than everything, and of the job."""
-        stderr = f"{end.stderr}\n{self.log.decode('utf-8', 'replace')}"
         if not (self.complete and self.job.method == "sbatch"):  # a batch job's end is seen in its output
             self.lost = contact_lost(end.stderr)
-        self.trouble = None if self.greeted else trouble(stderr)
+        self.trouble = None if self.greeted else trouble(end.stderr)
         if not self.trouble:
             for node in list(self.open):
-                yield from self._gap(node, stderr, end)
+                yield from self._gap(node, end)
         if not self.lost:
             yield structs.replace(self.job, state="ended")
 
-    def _gap(self, node: str, stderr: str, end: End) -> Iterator[Answer]:
-        wire = self.wires[node]
-        missing = None
-        if wire.open:
-            missing = why_silent(node, stderr, greeted=wire.greeted, left=len(wire.open), timed_out=end.timed_out)
-        yield from wire.done(missing, structs.replace(end, stderr=""), "\n".join(lines_about(node, stderr)))
+    def _gap(self, node: str, end: End) -> Iterator[Answer]:
+        wire, missing = self.wires[node], None
+        if left := len(wire.open):
+            missing = why_silent(node, end.stderr, greeted=wire.greeted, left=left, timed_out=end.timed_out)
+        told = f"{end.stderr}\n{self.log.decode('utf-8', 'replace')}"
+        yield from wire.done(missing, structs.replace(end, stderr=""), "\n".join(lines_about(node, told)))
 
     @property
     def words(self) -> str:

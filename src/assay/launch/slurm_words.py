@@ -76,7 +76,7 @@ def said(stderr: str) -> list[str]:
 
 def lines_about(node: str, stderr: str) -> list[str]:
     """The lines that name a node, alone or in a hostlist."""
-    return [line for line in stderr.splitlines() if node in line and node in _names(line)]
+    return [line for line in stderr.splitlines() if (node in line or "[" in line) and node in _names(line)]
 
 
 def why_silent(node: str, stderr: str, *, greeted: bool, left: int, timed_out: bool) -> Missing:
