@@ -13,7 +13,7 @@ from msgspec import structs
 from assay.checks.registry import When
 from assay.checks.security.grading import DAY_S, EPOCH, grade, in_grace
 from assay.checks.versions import ORDERS, debian
-from assay.errors import ConfigError
+from assay.errors import ConfigError, NoVerdict
 from assay.model import Status
 from assay.profiles import Profiles
 from assay.profiles.minimum_versions import Affected, Component, Floor, MinimumVersions
@@ -143,7 +143,7 @@ def test_shipped_table_is_readable_throughout_and_carries_no_placeholder() -> No
 ])  # fmt: skip
 def test_empty_or_broken_table_is_an_error(text: str, tmp_path: Path) -> None:
     (tmp_path / MinimumVersions.file).write_text(text)
-    with pytest.raises(ConfigError):
+    with pytest.raises(NoVerdict):
         Profiles(tmp_path).get(MinimumVersions)
     with pytest.raises(ConfigError):
         import_table(tmp_path / MinimumVersions.file, tmp_path / "other.toml")

@@ -12,7 +12,7 @@ from assay.audit.plan import make_plan
 from assay.audit.select import Selection
 from assay.cli.target import method_profiles
 from assay.cli.where import run_paths
-from assay.errors import ConfigError, LaunchError, UsageError
+from assay.errors import ConfigError, LaunchError, NoVerdict, UsageError
 from assay.launch.nodes import folder
 from assay.model import Missing, RawFact, Read, RunInfo, Target
 from assay.profiles import Profiles, decode, shipped_names
@@ -125,7 +125,7 @@ def test_a_method_without_profiles_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "garbage[", "x = 1", "x = " + "[" * 9000])
 def test_a_spoilt_profile_ends_an_audit_before_it_begins(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(ConfigError, match=name):
+    with pytest.raises(NoVerdict, match=name):
         make_plan(Target(name="local"), Selection(), Profiles(tmp_path))
 
 

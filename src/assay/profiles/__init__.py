@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 from msgspec import Struct
 
-from assay.errors import ConfigError
+from assay.errors import ConfigError, NoVerdict
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,9 +40,15 @@ class Profiles:
         self._read: dict[type[Profile], Profile] = {}
 
     def get(self, kind: type[P]) -> P:
-        """The profile of this type; ConfigError when it is unreadable, empty or does not fit its schema."""
+        """The profile of this type; NoVerdict when it is unreadable, empty or does not fit its schema.
+
+        A table of numbers that cannot be read is no reason to find nothing wrong.
+        """
         if kind not in self._read:
-            self._read[kind] = decode(kind, self.text(kind.file), kind.file)
+            try:
+                self._read[kind] = decode(kind, self.text(kind.file), kind.file)
+            except ConfigError as e:
+                raise NoVerdict(f"nothing can be judged: {e.message}", hint=e.hint) from e
         return self._read[kind]  # type: ignore[return-value]
 
     def text(self, file: str) -> str:
