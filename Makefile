@@ -16,7 +16,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin -q -t=3.6- --no-tips --violations src/assay/node
+	$(BIN)/vermin -q -t=3.6- --no-tips --violations src/assay/node src/assay/workloads
 
 bench: setup  ## Speed, measured; nothing is asserted.
 	$(BIN)/python benchmarks/judge.py

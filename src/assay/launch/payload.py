@@ -1,4 +1,4 @@
-"""The programs that are piped to `python3 -`: sources of assay.node and one call."""
+"""The programs that are piped to `python3 -`: sources of assay.node or assay.workloads, and one call."""
 
 from __future__ import annotations
 
@@ -34,18 +34,24 @@ def payload(
     `framed` = in short labelled lines, for tasks whose output a scheduler mixes.
     """
     request = {"probes": list(probes), "root": root, "parallel": parallel, "deadline_s": deadline_s}
-    return _program((*MODULES, "framed"), "framed", request) if framed else _program(MODULES, "collector", request)
+    modules = (*MODULES, "framed") if framed else MODULES
+    return _program("node", modules, request)
 
 
 def relay(argv: Sequence[str], data: bytes, cancel: Sequence[str], deadline_s: float) -> bytes:
     """Python source for a login node that runs argv with `data` as its input and leaves no job behind."""
     request = {"argv": list(argv), "cancel": list(cancel), "deadline_s": deadline_s}
-    return _program(_RELAY, "relay", request, packed(data))
+    return _program("node", _RELAY, request, packed(data))
 
 
 def batch(**request: Any) -> bytes:
     """Python source for a login node that submits, follows or cancels a batch job."""
-    return _program((*_RELAY, "batch"), "batch", request)
+    return _program("node", (*_RELAY, "batch"), request)
+
+
+def storage_pair(**request: Any) -> bytes:
+    """Python source for two nodes that try directories together."""
+    return _program("workloads", ("meeting", "storage_pair"), request)
 
 
 def packed(data: bytes) -> str:
@@ -53,7 +59,10 @@ def packed(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
-def _program(modules: Sequence[str], main: str, request: Any, *more: str) -> bytes:
-    sources = tuple((f"assay.node.{name}", (files("assay.node") / f"{name}.py").read_text("utf-8")) for name in modules)
+def _program(package: str, modules: Sequence[str], request: Any, *more: str) -> bytes:
+    """The sources, and a call of the last one's main."""
+    folder = files(f"assay.{package}")
+    sources = tuple((f"assay.{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in modules)
     arguments = ", ".join(ascii(text) for text in (msgspec.json.encode(request).decode(), *more))
-    return f"SOURCES = {sources!a}\n{LOADER}sys.modules['assay.node.{main}'].main({arguments})\n".encode("ascii")
+    call = f"sys.modules['assay.{package}.{modules[-1]}'].main({arguments})"
+    return f"SOURCES = {sources!a}\n{LOADER}{call}\n".encode("ascii")
