@@ -117,7 +117,8 @@ SCHEDULER = "@slurm"
 class Probe(Struct, frozen=True, omit_defaults=True):
     """What one source reads on a node. `root` = why it wants root, "" when any user can read it.
 
-    A probe whose place is the scheduler runs once, on the login node; its answer belongs to `SCHEDULER`.
+    A probe whose place is the scheduler runs once, on the login node; its answer belongs to `SCHEDULER`. One whose
+    place is a pair runs on two nodes at once, and only where it was asked for.
     """
 
     name: str
@@ -125,7 +126,7 @@ class Probe(Struct, frozen=True, omit_defaults=True):
     effect: Effect = "read"
     timeout_s: float = 20.0
     root: str = ""
-    place: Literal["node", "scheduler"] = "node"
+    place: Literal["node", "scheduler", "pair"] = "node"
 
 
 # ---- what a node answered -----------------------------------------------------------------------------------
@@ -257,6 +258,7 @@ class SlurmOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """How jobs are asked for. `gres` "" = all GPUs of each node, "none" = no GPU; `extra` goes to srun and sbatch.
 
     `partition` may be a comma list, "" is the default one. `workdir` is shared by login and nodes; sbatch needs it.
+    `try_ssh` = under --load, a node goes to another by ssh.
     """
 
     account: str = ""
@@ -271,6 +273,7 @@ class SlurmOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     container_writable: bool = False
     method: Literal["auto", "srun", "sbatch"] = "auto"
     workdir: str = "~/.assay-jobs"
+    try_ssh: bool = False
 
 
 class Target(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
