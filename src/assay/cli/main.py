@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 
-def run(arguments: Sequence[str] | None = None) -> None:
+def run(arguments: list[str] | None = None) -> None:
     """Run the command line. Everything else is imported inside, so that Ctrl-C finds us ready at any moment."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -28,7 +27,7 @@ def _hold_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _outcome(arguments: Sequence[str]) -> int:
+def _outcome(arguments: list[str]) -> int:
     import click
 
     from assay.cli import exits, streams
@@ -36,7 +35,7 @@ def _outcome(arguments: Sequence[str]) -> int:
     from assay.errors import AssayError
 
     try:
-        code = assay.main(list(arguments), prog_name="assay", standalone_mode=False)
+        code = assay.main(arguments, prog_name="assay", standalone_mode=False)
         code = code if isinstance(code, int) else exits.OK
         sys.stdout.flush()
     except click.exceptions.Exit as e:
@@ -62,7 +61,7 @@ def _outcome(arguments: Sequence[str]) -> int:
     return code
 
 
-def _bug(e: Exception, arguments: Sequence[str]) -> int:
+def _bug(e: Exception, arguments: list[str]) -> int:
     if isinstance(e.__cause__, KeyboardInterrupt):  # Python wraps one that comes while a class is made
         return _interrupted(arguments)
     if sys.flags.optimize > 1:
@@ -73,7 +72,7 @@ def _bug(e: Exception, arguments: Sequence[str]) -> int:
     return _tell("bug", f"{type(e).__name__}: {e}", hint, arguments)
 
 
-def _interrupted(arguments: Sequence[str]) -> int:
+def _interrupted(arguments: list[str]) -> int:
     _hold_signals()
     from assay.cli import exits
 
@@ -81,7 +80,7 @@ def _interrupted(arguments: Sequence[str]) -> int:
     return exits.INTERRUPTED
 
 
-def _tell(code: str, message: str, hint: str, arguments: Sequence[str]) -> int:
+def _tell(code: str, message: str, hint: str, arguments: list[str]) -> int:
     import json
 
     from assay.cli import exits, streams
