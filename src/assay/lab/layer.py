@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ _HIDDEN = (
     "root", "home", "mnt", "media", "srv", "var/log", "var/tmp", "var/spool", "var/cache", "var/lib/mysql", "etc/munge",
     "etc/slurm", "etc/ssh",
 )  # fmt: skip
+_MARKS = (".dockerenv",)  # of this machine, where it is a container: its hosts are none
 _OPAQUE = "trusted.overlay.opaque"
 _SCRIPTS = {
     "init": f"{TOOLS}/init",
@@ -37,6 +39,8 @@ def build(site: Site, spec: Spec, scenario: Scenario, image: Path) -> None:
     subprocess.run(["cp", "-a", f"{image}/.", site.layer], check=True, timeout=_COPY_S)
     for directory in _HIDDEN:
         _hide(site.layer / directory)
+    for mark in _MARKS:  # a device 0:0 hides what is below
+        os.mknod(site.layer / mark, stat.S_IFCHR, os.makedev(0, 0))
     for source, target in _SCRIPTS.items():
         put(site.layer / target, (SCRIPTS / source).read_text(encoding="utf-8"), 0o755)
     _etc(site.layer / "etc", spec)

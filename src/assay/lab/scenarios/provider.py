@@ -14,6 +14,7 @@ Files = Mapping[str, Mapping[str, File]]
 LIFECYCLE, HEALTH = "/usr/local/sbin/node-lifecycle", "/etc/slurm/node-health"
 _SERVICE = "PartitionName=service Nodes={all} AllowGroups=root Hidden=YES MaxTime=30 State=UP"
 _RC = File(f"#!/bin/bash\nsetsid {LIFECYCLE} >>/var/log/node-lifecycle.log 2>&1 </dev/null &\n", 0o755)
+_WRITTEN, _RUN = ("kernel", "gpus", "fabric", "storage"), "records=$(news)\n"
 _CHECKS, _NODE = 'checks="kernel gpus fabric storage"\n', "node=$(hostname -s)\n"
 
 
@@ -32,7 +33,9 @@ def health(
     act: Literal["drain", "insist", "log"] = "drain",
 ) -> File:
     """The operator's health check: what it looks at, what it takes for the node's name, what it does."""
-    head = program("node-health").text.replace(_CHECKS, f'checks="{checks}"\n').replace(_NODE, f"node={node}\n")
+    more = "".join(program(f"check-{name}").text for name in checks.split() if name not in _WRITTEN)
+    text = program("node-health").text.replace(_RUN, f"{more}{_RUN}")
+    head = text.replace(_CHECKS, f'checks="{checks}"\n').replace(_NODE, f"node={node}\n")
     return File(head + program(f"act-{act}").text, 0o755)
 
 

@@ -43,7 +43,7 @@ ALL = (
     but(
         "no-srun-for-users",
         "Users may submit scripts only: whatever wants an interactive job is refused.",
-        ("audit",),
+        (),
         submit=_BATCH_ONLY,
     ),
 )
