@@ -14,7 +14,8 @@ EVIDENCE = "ab" * 32
 def finding(status: Status = Status.FAIL, **changes: Any) -> Finding:
     fields: dict[str, Any] = {
         "check": "os.release.uniform", "category": "orchestration", "criteria": (), "subject": "n1", "nodes": 1,
-        "status": status, "severity": "medium", "message": "what was seen", "evidence": (EVIDENCE[:16],), "fix": "do this",
+        "status": status, "severity": "medium", "message": "what was seen", "evidence": (EVIDENCE[:16],),
+        "fix": "do this",
     }  # fmt: skip
     return Finding(**(fields | changes))
 
