@@ -303,7 +303,7 @@ mount -t tmpfs -o size=48k tmpfs {tmp_path}/runs && {sys.executable} -m assay au
     assert "No space left on device" in done.stderr
     assert "run the same command again" in done.stderr
     assert "interrupted" in done.stdout
-    assert done.stdout.count("\n") > 5
+    assert len(done.stdout.splitlines()) >= 3, "the first answers, however many had room"
 
 
 @ROOT_ONLY
