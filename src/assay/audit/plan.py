@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from assay.audit.select import Selection, probes, selected
+from assay.audit.together import on_login
+from assay.audit.trial import Place
 from assay.checks.registry import checks
 from assay.facts.source import sources
 from assay.launch.errand import Errand
@@ -18,6 +20,7 @@ from assay.launch.slurm_script import Group, sbatch, srun
 from assay.launch.survey import Survey, survey
 from assay.model import LeftOut, Probe, Target
 from assay.profiles import Profiles
+from assay.profiles.host import Host
 from assay.profiles.method import Method
 
 
@@ -25,7 +28,8 @@ class Plan(Struct, frozen=True):
     """Target, nodes and probes of one audit. `id` = hash over target, probes, checks, method and the nodes meant.
 
     Through a scheduler, `nodes` are those that are free, `states` theirs, `launches` the commands that start jobs.
-    They change from minute to minute and are no part of the id.
+    They change from minute to minute and are no part of the id. `trial` = what two nodes will try together, as far as
+    the login node shows it.
     """
 
     id: str
@@ -38,15 +42,18 @@ class Plan(Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
     states: dict[str, str] = {}
     launches: tuple[tuple[str, ...], ...] = ()
+    trial: tuple[Place, ...] = ()
 
 
-def make_plan(target: Target, wanted: Selection, profiles: Profiles, wait_s: float = 0.0) -> tuple[Plan, Survey | None]:
+def make_plan(
+    target: Target, wanted: Selection, profiles: Profiles, wait_s: float = 0.0, *, load: bool = False
+) -> tuple[Plan, Survey | None]:
     """The plan of an audit of `target`, and what its scheduler said of its nodes. Elsewhere it touches nothing."""
     method = profiles.get(Method)
     rules = selected(checks(), wanted, method.without)
     for parameter in (p for rule in rules for p in rule.parameters if p.kind == "profile"):
         profiles.get(parameter.type)
-    reads = tuple(probes(rules, sources(), target.kind, everything=wanted.everything))
+    reads = tuple(probes(rules, sources(), target.kind, everything=wanted.everything, load=load))
     draft = Plan("", target, (), reads, tuple(r.id for r in rules), method.version, wait_s)
     if target.kind != "slurm":
         nodes = tuple(expand(target.nodes)) if target.nodes else (target.name or "local",)
@@ -57,7 +64,8 @@ def make_plan(target: Target, wanted: Selection, profiles: Profiles, wait_s: flo
     named = _named(structs.replace(draft, nodes=tuple(scope(target, seen.cluster)), wait_s=0.0))
     choice = choose(target, seen.cluster, wait=wait_s > 0)
     launches = tuple(_launch(named, group, seen, wait_s) for group in choice.groups)
-    return _resolved(named, choice, launches, wait_s), seen
+    plan = _resolved(named, choice, launches, wait_s)
+    return structs.replace(plan, trial=on_login(seen.answers, profiles.get(Host).filesystems)) if load else plan, seen
 
 
 def _named(draft: Plan) -> Plan:

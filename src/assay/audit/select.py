@@ -15,6 +15,8 @@ from assay.model import CATEGORIES, Probe, TargetKind
 LONGEST = 200
 """Characters of a glob over names: matching takes time that grows with their square."""
 ALWAYS = ("host.identity", "host.emulated")
+LOAD = ("storage.mounts", "slurm.session", "slurm.login")
+"""What says where two nodes can try what they share."""
 
 
 class Selection(Struct, frozen=True):
@@ -51,12 +53,17 @@ def selected(checks: Mapping[str, Check], wanted: Selection, without: Iterable[s
 
 
 def probes(
-    checks: Iterable[Check], sources: Mapping[str, Source], kind: TargetKind, *, everything: bool
+    checks: Iterable[Check], sources: Mapping[str, Source], kind: TargetKind, *, everything: bool, load: bool = False
 ) -> list[Probe]:
     """The probes whose facts these checks read; all of them for a full audit, since evidence outlives the rules.
 
-    The scheduler is asked where it is the way in.
+    The scheduler is asked where it is the way in; two nodes try what they share only under `load`.
     """
     needed = {fact for check in checks for fact in check.needs}
-    there = (s for s in sources.values() if kind == "slurm" or s.probe.place == "node")
-    return [s.probe for s in there if everything or s.fact in needed or s.probe.name in ALWAYS]
+    named = (*ALWAYS, *LOAD) if load else ALWAYS
+    there = (
+        s
+        for s in sources.values()
+        if s.probe.place == "node" or (kind == "slurm" and (load or s.probe.place == "scheduler"))
+    )
+    return [s.probe for s in there if everything or s.fact in needed or s.probe.name in named]

@@ -14,6 +14,7 @@ from assay.audit.judgement import exit_code
 from assay.audit.plan import Plan, make_plan
 from assay.audit.select import Selection
 from assay.audit.task import Task
+from assay.cli.load import check_load, load_option, try_storage
 from assay.cli.output import check_outputs, emit, fail_option, keep, output_options
 from assay.cli.status import status_line
 from assay.cli.target import chosen_target, method_profiles, selection_options, wait_options
@@ -32,7 +33,8 @@ _RESUME_WITHIN_S = 3600
 @click.argument("target", required=False)
 @selection_options
 @wait_options
-@click.option("-y", "--yes", is_flag=True, help="Do not ask whether the detected target is the right one.")
+@load_option
+@click.option("-y", "--yes", is_flag=True, help="Do not ask: take the detected target, and agree to what --load does.")
 @click.option("--fresh", is_flag=True, help="Start anew even where an interrupted run could go on.")
 @fail_option
 @output_options
@@ -43,6 +45,7 @@ def command(
     selection: Selection,
     method: str | None,
     wait_s: float,
+    load: bool,
     yes: bool,
     fresh: bool,
     fail_on: str,
@@ -50,7 +53,7 @@ def command(
     output: tuple[str, ...],
     verbose: int,
 ) -> None:
-    """Collect evidence from TARGET and judge it. Changes nothing, starts nothing, sends nothing.
+    """Collect evidence from TARGET and judge it. Without --load: changes nothing, starts nothing, sends nothing.
 
     TARGET is a name from assay.toml, `local`, `lab`, or an ad-hoc `user@host[1-8]` or, on the login node of a
     Slurm cluster, `slurm` or `slurm:PARTITION`. There the nodes are read by a short job, which takes all their GPUs
@@ -58,10 +61,13 @@ def command(
     """
     check_outputs(output)
     profiles = method_profiles(method)
-    plan, seen = make_plan(chosen_target(target, yes=yes), selection, profiles, wait_s)
+    chosen = chosen_target(target, yes=yes)
+    check_load(chosen, load=load, yes=yes)
+    plan, seen = make_plan(chosen, selection, profiles, wait_s, load=load)
     run = _unfinished(plan, fresh=fresh) or _new(plan, profiles.get(Method).version)
     task = Task(plan.target, run.info.nodes, plan.probes, seen, wait_s)
     collect(run, task, "assay " + " ".join(sys.argv[1:]))
+    try_storage(run, task, profiles, yes=yes)
     ctx.exit(judged(run, profiles, selection, fail_on, as_json=as_json, files=output, verbose=verbose))
 
 

@@ -8,6 +8,8 @@ import click
 
 from assay.audit.plan import Plan, make_plan
 from assay.audit.select import Selection
+from assay.audit.trial import AT_MOST
+from assay.cli.load import EFFECT, check_load, load_option, place_words
 from assay.cli.output import json_option, say_json
 from assay.cli.target import chosen_target, method_profiles, selection_options, wait_options
 from assay.launch.nodes import fold
@@ -18,13 +20,18 @@ from assay.model import Clock, Env, Exec, Step, Which
 @click.argument("target", required=False)
 @selection_options
 @wait_options
+@load_option
 @json_option
-def command(target: str | None, selection: Selection, method: str | None, wait_s: float, as_json: bool) -> None:
+def command(
+    target: str | None, selection: Selection, method: str | None, wait_s: float, load: bool, as_json: bool
+) -> None:
     """Print what `assay audit TARGET` would read: every command and file, on which nodes, with what rights.
 
     Of a Slurm cluster it reads what the scheduler says of its nodes, and prints the jobs that would be asked for.
     """
-    plan, _ = make_plan(chosen_target(target, yes=True), selection, method_profiles(method), wait_s)
+    chosen = chosen_target(target, yes=True)
+    check_load(chosen, load=load, yes=True)
+    plan, _ = make_plan(chosen, selection, method_profiles(method), wait_s, load=load)
     if as_json:
         say_json(plan)
     else:
@@ -37,6 +44,7 @@ def _lines(plan: Plan) -> list[str]:
         f"target   {target.name} ({target.kind}{', emulated' if target.emulated else ''})",
         *_nodes(plan),
         *_effect(plan),
+        *_load(plan),
         f"checks   {len(plan.checks)} by method {plan.method}",
         f"plan id  {plan.id}",
     ]
@@ -77,6 +85,19 @@ def _effect(plan: Plan) -> list[str]:
         f"effect   job: reads only, but through the scheduler, whose prolog and epilog may act{root}",
         f"time     a few seconds once the nodes are given, at most {limit_s:.0f} s; all GPUs of the nodes are taken",
         *(f"job      {launch[-1] if launch[0] == 'sbatch' else shlex.join(launch)}" for launch in plan.launches),
+    ]
+
+
+def _load(plan: Plan) -> list[str]:
+    if not any(probe.place == "pair" for probe in plan.probes):
+        return []
+    ssh = ["         and each goes to the other by ssh"] if plan.target.slurm.try_ssh else []
+    return [
+        f"effect   {EFFECT}",
+        "         two of the nodes, one job more, after a question, in these directories and in what other shared",
+        f"         file systems the nodes have, {AT_MOST} at most:",
+        *(f"         {place_words(place)}" for place in plan.trial),
+        *ssh,
     ]
 
 

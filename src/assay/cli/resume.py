@@ -7,6 +7,7 @@ import click
 from assay.audit.select import Selection
 from assay.audit.task import Task
 from assay.cli.audit import collect, judged
+from assay.cli.load import try_storage
 from assay.cli.output import check_outputs, fail_option, output_options
 from assay.cli.target import method_profiles, wait_options
 from assay.cli.where import open_run, run_paths, runs_directory
@@ -45,6 +46,7 @@ def command(
     task = Task(opened.info.target, opened.info.nodes, probes, None, wait_s)
     collect(opened, task, f"assay resume {opened.info.id}")
     profiles = method_profiles(method)
+    try_storage(opened, task, profiles, yes=False)
     ctx.exit(judged(opened, profiles, Selection(), fail_on, as_json=as_json, files=output, verbose=verbose))
 
 
