@@ -40,8 +40,7 @@ def import_(file: str, into: str | None) -> None:
     """Take over FILE (TOML, in the form of the shipped table) after checking it; its source is kept."""
     before = method_profiles(None).get(MinimumVersions)
     directory = Path(into) if into else user_profiles()
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    table = import_table(Path(file), directory)
+    table = import_table(Path(file), directory / MinimumVersions.file)
     click.echo(describe(table))
     click.echo(f"written: {directory / MinimumVersions.file}", err=True)
     if table.generated < before.generated:
