@@ -39,6 +39,18 @@ def lost(run: Run, answered: Collection[str], rules: Iterable[Check]) -> Iterato
         yield "the record is not as it was sealed"
 
 
+def tried(run: Run) -> bool:
+    """True when the run holds what two nodes said of what they share."""
+    return any(known.probe.place == "pair" for _, name in run.index.seen() if (known := sources().get(name)))
+
+
+def untried(run: Run) -> Iterator[str]:
+    """What was asked for by --load and never done."""
+    known = sources()
+    if not tried(run) and any(known[name].probe.place == "pair" for name in run.info.probes if name in known):
+        yield "no two nodes tried what they share: asked for by --load, and not done"
+
+
 def by_reason(gaps: Mapping[str, Missing], fold: Callable[[list[str]], str]) -> dict[str, Missing]:
     """Folded nodes -> the one reason that holds for all of them."""
     groups: dict[Missing, list[str]] = {}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from assay.audit.describe import fleet_words, node_identity, node_words
-from assay.audit.gaps import UNREAD, by_reason, lost, said_missing, silent
+from assay.audit.gaps import UNREAD, by_reason, lost, said_missing, silent, untried
 from assay.audit.grants import grants, refused
 from assay.audit.inventory import inventory
 from assay.audit.judgement import Judgement, NotLookedAt, Part, counts, coverage, to_json, unproven
@@ -72,6 +72,7 @@ def judge_run(
         findings=tuple(findings),
         unproven=(
             *_nobody(run),
+            *untried(run),
             *lost(run, answered, chosen),
             *unproven(findings, frozenset(c.id for c in chosen if c.required), by_reason(mute | gaps, fold)),
         ),

@@ -24,11 +24,6 @@ from assay.profiles.host import FileSystems
 from assay.run.store import Run
 
 
-def tried(run: Run) -> bool:
-    """True when the run holds what two nodes said."""
-    return any(known.probe.place == "pair" for _, name in run.index.seen() if (known := sources().get(name)))
-
-
 def on_login(answers: Iterable[Answer], known: FileSystems) -> tuple[Place, ...]:
     """The directories as far as the login node shows them."""
     found = {a.probe: a for a in answers if isinstance(a, RawFact)}

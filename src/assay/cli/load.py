@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from assay.audit.gaps import tried
 from assay.audit.task import Task
-from assay.audit.together import prepared, tried, try_together
+from assay.audit.together import prepared, try_together
 from assay.audit.trial import AT_MOST, Place, Trial
 from assay.errors import NoVerdict, UsageError
 from assay.launch.slurm_pair import EACH_S
