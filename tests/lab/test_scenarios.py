@@ -99,7 +99,7 @@ def test_the_command_lists_scenarios_and_sets_one(plain: Lab) -> None:
     sh(plain, "gpu01", "touch /var/lib/mine /shared/ours")
     assert assay("--name", plain.name, "healthy").returncode == 0
     assert plain.spec().scenario == "healthy"
-    assert sh(plain, "gpu01", "ls /var/lib/mine /shared/ours 2>/dev/null; cat /etc/assay-emulated") == "assay lab"
+    assert sh(plain, "gpu01", "ls /var/lib/mine /shared/ours 2>/dev/null; cat /etc/assay-emulated") == "lab hgx-h100"
     for wrong in ("nonesuch", "nvl72-3-of-18"):
         done = assay("--name", plain.name, wrong)
         assert done.returncode == 2
@@ -187,7 +187,7 @@ def test_a_busy_node_is_drained_for_a_diag_that_took_too_long(show: Set) -> None
     lab = show("diag-timeout-drains-healthy")
     sh(lab, "login", "sbatch -N1 -w gpu02 --gres=gpu:8 --wrap 'sleep 60'", "alice")
     until(lambda: "DRAIN" in state(lab, "gpu02"), "the busy node drained")
-    assert reason(lab, "gpu02") == "node-health: GPU: dcgmi diag timed out"
+    assert reason(lab, "gpu02") == "node-health: GPU: diag timed out"
     assert "Xid" not in sh(lab, "gpu02", "dmesg")
     assert {state(lab, node) for node in NODES if node != "gpu02"} == {"IDLE"}
 

@@ -61,7 +61,6 @@ def _etc(etc: Path, spec: Spec) -> None:
     put(etc / "hosts", hosts_file(spec))
     put(etc / "nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
     put(etc / "resolv.conf", "")
-    put(etc / "assay-emulated", "assay lab\n")
 
 
 def hosts_file(spec: Spec) -> str:
