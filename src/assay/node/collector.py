@@ -1,9 +1,13 @@
 """Reads what it is asked to read on one machine and prints the answers as JSON lines; changes nothing.
 
-Runs as `python3 -` under any Python from 3.6 on, with the standard library only. Each probe runs in a process and
-session of its own, so that a tool or a file that hangs costs its own time limit and nothing else.
+Runs as `python3 -` under any Python from 3.6 on, with the standard library only. Each probe that runs commands does so
+in a process and session of its own, so that a tool that hangs costs its own time limit and nothing else. Probes that
+only look at files share a process, since starting one costs more than most of them; when one hangs, the others of
+that process get a new one.
 """
 
+import gc
+import itertools
 import json
 import os
 import resource
@@ -14,21 +18,27 @@ import time
 
 from assay.node.commands import signal_group
 from assay.node.files import text
-from assay.node.reader import GRACE_S, SIGNALS, probe_process
+from assay.node.reader import END, GRACE_S, SIGNALS, probe_process
 
 SENTINEL = b"@assay "
 PROBE_CAP = 64 << 20  # bytes of answer one probe may give
 LATE_S = 5  # after the deadline: an alarm ends everything
+SHARED = 8  # probes without commands that one process answers
 
 
 class Job:
-    """A probe that runs, or is answered without having run."""
+    """A probe that runs, or is answered without having run. `rest` = those that the same process answers next."""
 
-    def __init__(self, probe: dict) -> None:
-        self.probe = probe
+    def __init__(self, probes: "list[dict]") -> None:
         self.pid, self.fd, self.buffer = 0, -1, bytearray()
+        self.rest = probes
+        self.next()
+
+    def next(self) -> None:
+        """Go on to the next probe."""
+        self.probe = self.rest.pop(0)
         self.at, self.started = time.time(), time.monotonic()
-        self.until = self.started + probe.get("timeout_s", 20.0) + GRACE_S
+        self.until = self.started + self.probe.get("timeout_s", 20.0) + GRACE_S
 
     def answer(self, state: str, why: str) -> "tuple[bytes, bool]":
         """(JSON of the raw fact, whether the probe itself answered every step); silence is answered by `state`."""
@@ -56,7 +66,7 @@ class Collector:
     """Runs probes, a few at a time, and prints each answer as soon as it is complete."""
 
     def __init__(self, request: dict) -> None:
-        self.waiting = list(request["probes"])
+        self.waiting = sorted(request["probes"], key=quiet)  # what takes time begins first
         self.root = request.get("root", "").rstrip("/").encode("utf-8")
         self.parallel = max(request.get("parallel", 4), 1)
         self.started = time.monotonic()
@@ -82,22 +92,24 @@ class Collector:
 
     def start(self) -> bool:
         """Start the next probe; False when it has to wait for another to end."""
-        job = Job(self.waiting[0])
+        probes = list(itertools.takewhile(quiet, self.waiting[:SHARED])) or self.waiting[:1]
+        job = Job(list(probes))
         why = ""
         if job.started < self.until:
             try:
-                self.fork(job)
+                self.fork(job, probes)
             except OSError as e:
                 if self.jobs:
                     return False
                 why = f"cannot start a process: {e.strerror}"
-        self.waiting.pop(0)
+        del self.waiting[: len(probes)]
         if not job.pid:
             self.finish(job, "error" if why else "timed-out", why)
+            self.waiting[:0] = job.rest
         return True
 
-    def fork(self, job: Job) -> None:
-        """Run the probe in a process of its own."""
+    def fork(self, job: Job, probes: "list[dict]") -> None:
+        """Run the probes in a process of their own."""
         job.fd, end = os.pipe()
         try:
             job.pid = os.fork()
@@ -106,7 +118,7 @@ class Collector:
             os.close(end)
             raise
         if job.pid == 0:
-            probe_process(job.probe, self.root, end)
+            probe_process(probes, self.root, end)
         os.close(end)
         os.set_blocking(job.fd, False)
         self.jobs[job.fd] = job
@@ -132,12 +144,27 @@ class Collector:
         """Take the next bytes of a probe."""
         chunk = os.read(job.fd, 1 << 20)
         job.buffer += chunk
+        while job.rest and END in job.buffer:
+            if not self.go_on(job):
+                return
         if not chunk and time.monotonic() >= job.until - GRACE_S:
             self.end(job, "timed-out", "")
         elif not chunk:
             self.end(job, "error", "the reading process ended early")
         elif len(job.buffer) > PROBE_CAP:
             self.end(job, "error", "the answer is too large")
+
+    def go_on(self, job: Job) -> bool:
+        """Answer a probe that is done and go on to the next of its process; False where that one had to end."""
+        said, _, rest = bytes(job.buffer).partition(END)
+        job.buffer = bytearray(said)
+        if b'"state":"timed-out"' in said:
+            self.end(job, "error", "")
+            return False
+        self.finish(job, "error", "the reading process skipped it")
+        job.buffer = bytearray(rest)
+        job.next()
+        return True
 
     def end(self, job: Job, state: str, why: str) -> None:
         """Close a probe, answer it, and leave nothing of it running."""
@@ -146,6 +173,7 @@ class Collector:
         del self.jobs[job.fd]
         self.unreaped.add(job.pid)
         complete = self.finish(job, state, why)
+        self.waiting[:0] = job.rest
         if not complete or b'"state":"timed-out"' in job.buffer:
             kill_sessions({job.pid})
         self.reap()
@@ -182,6 +210,11 @@ class Collector:
         """End now and leave nothing running."""
         kill_sessions({job.pid for job in self.jobs.values()} | self.unreaped)
         os._exit(code)
+
+
+def quiet(probe: dict) -> bool:
+    """True for a probe that runs no command."""
+    return all(step["type"] != "exec" for step in probe["steps"])
 
 
 def kill_sessions(sessions: "set[int]") -> None:
@@ -239,4 +272,5 @@ def main(request: str, kind: type = Collector) -> None:
             os.open(os.devnull, os.O_RDWR)
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    gc.disable()  # a short life; walking all objects would copy the pages that probes share with us
     kind(json.loads(request)).run()

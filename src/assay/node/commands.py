@@ -5,7 +5,9 @@ import select
 import signal
 import stat
 import subprocess
+import sys
 import time
+import typing
 
 from assay.node.files import DENIED, text
 
@@ -17,6 +19,8 @@ SYSTEM_PATH = (
 KEPT = ("HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "SLURM_CONF", "XDG_RUNTIME_DIR")
 ERR_CAP = 1 << 16  # bytes kept of stderr
 FLOOD = 64 << 20  # bytes beyond the cap after which a command whose head is wanted is stopped
+# the session must stay the probe's; what every Python knows costs a full copy of this process
+OWN_GROUP: "dict[str, typing.Any]" = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 REAP_S = 0.2  # how long a killed command may take to go
 IDLE_MS = 50
 
@@ -92,8 +96,7 @@ def run(program: str, argv: "list[str]", until: float, out: Sink, on_start) -> O
     try:
         process = subprocess.Popen(
             [word.encode("utf-8") for word in argv], executable=program, env=environment(), bufsize=0,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=os.setpgrp,  # noqa: PLW1509 - one system call, no Python code; the session must stay the probe's
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **OWN_GROUP,
         )  # fmt: skip
     except (OSError, ValueError, subprocess.SubprocessError) as e:
         denied = isinstance(e, OSError) and e.errno in DENIED

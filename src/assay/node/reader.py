@@ -1,5 +1,6 @@
 """One probe in a process and session of its own: runs its steps and streams each finished read over a pipe."""
 
+import _thread
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ from assay.node.redact import redact, redact_value
 GRACE_S = 0.5  # from a probe's own time limit, when it says what it has, to its end
 STEP_CAP = 8 << 20  # bytes of file content one step may hold
 EACH_LIMIT = 256  # commands one step may run
+END = b"=\n"  # of a probe's answers, where another probe follows; no read contains a line of it
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
 
@@ -25,7 +27,7 @@ class Reader:
         self.root, self.pipe, self.timeout_s = root, pipe, timeout_s
         self.until = time.monotonic() + timeout_s
         self.parent = os.getppid()
-        self.lock, self.finished = threading.Lock(), threading.Event()
+        self.lock, self.running_on = threading.Lock(), threading.Lock()
         self.silent = False
         self.index, self.started, self.budget = 0, 0.0, 0
         self.read: "dict" = {}
@@ -34,8 +36,9 @@ class Reader:
 
     def run(self, steps: list) -> None:
         """All steps, in order."""
+        self.running_on.acquire()
         try:
-            threading.Thread(target=self.watch, daemon=True).start()
+            _thread.start_new_thread(self.watch, ())  # threading's own would wait until it runs
         except RuntimeError:
             pass  # no more threads for this user: the parent's time limit still holds
         for self.index, step in enumerate(steps):
@@ -46,11 +49,11 @@ class Reader:
                 self.read.update(state="error", err=redact(f"{type(e).__name__}: {e}"))
                 self.send()
             self.write(b"")
-        self.finished.set()
+        self.running_on.release()
 
     def watch(self) -> None:
         """Say what is known when time is up, and end when the parent is gone."""
-        while not self.finished.wait(min(0.2, max(self.until - time.monotonic(), 0.01))):
+        while not self.running_on.acquire(timeout=min(0.2, max(self.until - time.monotonic(), 0.01))):
             if os.getppid() != self.parent:
                 self.stop_command()
                 os._exit(1)
@@ -247,7 +250,7 @@ class Reader:
         self.group = group
 
 
-def probe_process(probe: dict, root: bytes, pipe: int) -> None:
+def probe_process(probes: "list[dict]", root: bytes, pipe: int) -> None:
     """Body of the forked process; never returns."""
     code = 70
     try:
@@ -255,7 +258,10 @@ def probe_process(probe: dict, root: bytes, pipe: int) -> None:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         keep_only(pipe)
-        Reader(root, pipe, probe.get("timeout_s", 20.0)).run(probe["steps"])
+        for probe in probes[:-1]:
+            Reader(root, pipe, probe.get("timeout_s", 20.0)).run(probe["steps"])
+            os.write(pipe, END)
+        Reader(root, pipe, probes[-1].get("timeout_s", 20.0)).run(probes[-1]["steps"])
         code = 0
     finally:
         os._exit(code)
