@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from assay.facts.source import sources
 from assay.lab import lifecycle
 from assay.lab.spec import Spec
+from assay.launch.answer import NodeDone
 from assay.launch.config import lab
 from assay.launch.errand import Errand
 from assay.launch.slurm import run
@@ -60,8 +61,11 @@ def bare(target: Target, group: Group, text: str) -> int:
 
 
 def collected(errand: Errand, group: Group) -> int:
-    """Answers of all nodes together."""
-    return sum(isinstance(answer, RawFact) for answer in run(errand, [group]))
+    """Answers of all nodes together; an end of this program where one did not answer."""
+    answers = list(run(errand, [group]))
+    if gap := next((a.missing for a in answers if isinstance(a, NodeDone) and a.missing), None):
+        sys.exit(gap.reason)
+    return sum(isinstance(answer, RawFact) for answer in answers)
 
 
 def timed(what: Callable[[], int]) -> tuple[float, int]:

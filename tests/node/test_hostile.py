@@ -159,6 +159,23 @@ def test_a_reader_that_dies_is_our_error(tmp_path: Path) -> None:
     assert (said.read().state, said.read().err) == ("error", "the reading process ended early")
 
 
+def test_probes_that_share_a_process_outlive_one_that_hangs_and_one_that_dies(tmp_path: Path) -> None:
+    for name in ("a", "blocks"):
+        (tmp_path / name).write_text(name)
+    probes = [Probe(f"p{n:02d}", (Files("x", ("/a",)),)) for n in range(20)]
+    probes[3] = Probe(
+        "p03", (Files("first", ("/a",)), Files("x", ("/blocks",)), Files("later", ("/a",))), timeout_s=0.5
+    )
+    probes[9] = Probe("p09", (Files("first", ("/a",)), Links("x", ("/a",))))
+    patch = BLOCK + "import os\nsys.modules['assay.node.reader'].link_target = lambda path: os.kill(os.getpid(), 9)\n"
+    said = run(probes, patch, root=str(tmp_path))
+    assert said.complete
+    assert {said.read(probe=p.name).state for p in probes if p.name not in ("p03", "p09")} == {"ok"}
+    assert [said.read(key, "p03").state for key in ("first", "x", "later")] == ["ok", "timed-out", "timed-out"]
+    assert [said.read(key, "p09").state for key in ("first", "x")] == ["ok", "error"]
+    assert said.took_s < 5
+
+
 def test_a_bug_in_one_step_leaves_the_others() -> None:
     patch = "sys.modules['assay.node.reader'].stat_line = lambda path: 1 // 0"
     said = run([Probe("p", (Stat("x", ("/dev/null",)), Exec("later", ("true",))))], patch)

@@ -21,6 +21,7 @@ from assay.node.files import text
 from assay.node.reader import END, GRACE_S, SIGNALS, probe_process
 
 SENTINEL = b"@assay "
+TIMED_OUT = b'"state":"timed-out"'  # in a read that a probe's own process gave up
 PROBE_CAP = 64 << 20  # bytes of answer one probe may give
 LATE_S = 5  # after the deadline: an alarm ends everything
 SHARED = 8  # probes without commands that one process answers
@@ -147,7 +148,7 @@ class Collector:
         while job.rest and END in job.buffer:
             if not self.go_on(job):
                 return
-        if not chunk and time.monotonic() >= job.until - GRACE_S:
+        if not chunk and (time.monotonic() >= job.until - GRACE_S or TIMED_OUT in job.buffer):
             self.end(job, "timed-out", "")
         elif not chunk:
             self.end(job, "error", "the reading process ended early")
@@ -158,7 +159,7 @@ class Collector:
         """Answer a probe that is done and go on to the next of its process; False where that one had to end."""
         said, _, rest = bytes(job.buffer).partition(END)
         job.buffer = bytearray(said)
-        if b'"state":"timed-out"' in said:
+        if TIMED_OUT in said:
             self.end(job, "error", "")
             return False
         self.finish(job, "error", "the reading process skipped it")
@@ -174,7 +175,7 @@ class Collector:
         self.unreaped.add(job.pid)
         complete = self.finish(job, state, why)
         self.waiting[:0] = job.rest
-        if not complete or b'"state":"timed-out"' in job.buffer:
+        if not complete or TIMED_OUT in job.buffer:
             kill_sessions({job.pid})
         self.reap()
 
