@@ -21,6 +21,7 @@ from assay.model import Job, Probe, Target
 IDLE_S = 30.0  # in which Slurm has to hand over nodes that are idle
 START_S = 120.0  # prologs and starting the tasks
 END_S = 15.0  # relay and ssh around all that
+TIDY_S = 15.0  # for tasks that wrote something
 SHORT_S = 60.0  # submitting and cancelling
 
 
@@ -32,6 +33,11 @@ class Errand(Struct, frozen=True):
     aliases: Mapping[str, str]
     controller: str = "slurmctld"
     wait_s: float = 0.0
+
+    @property
+    def tidy_s(self) -> float:
+        """What tasks need to tidy up when the job is given up: a collector leaves nothing."""
+        return 0.0
 
     def queue_s(self, group: Group) -> float:
         """How long a job may wait for its nodes."""

@@ -38,9 +38,9 @@ def payload(
     return _program("node", modules, request)
 
 
-def relay(argv: Sequence[str], data: bytes, cancel: Sequence[str], deadline_s: float) -> bytes:
+def relay(argv: Sequence[str], data: bytes, cancel: Sequence[str], deadline_s: float, tidy_s: float = 0.0) -> bytes:
     """Python source for a login node that runs argv with `data` as its input and leaves no job behind."""
-    request = {"argv": list(argv), "cancel": list(cancel), "deadline_s": deadline_s}
+    request = {"argv": list(argv), "cancel": list(cancel), "deadline_s": deadline_s, "tidy_s": tidy_s}
     return _program("node", _RELAY, request, packed(data))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from assay.errors import LaunchError
 from assay.launch.answer import Answer
 from assay.launch.collect import Start, drive
-from assay.launch.errand import END_S, START_S, Errand, after
+from assay.launch.errand import END_S, START_S, TIDY_S, Errand, after
 from assay.launch.fleet_wire import FleetWire
 from assay.launch.payload import relay
 from assay.launch.prefix import login
@@ -24,6 +24,12 @@ class _Srun(Session):
     """An srun behind its relay."""
 
     polite_s, linger_s = POLITE_S, LINGER_S
+
+
+class _Tidy(_Srun):
+    """One whose tasks have something to tidy up."""
+
+    polite_s = TIDY_S + POLITE_S
 
 
 def run(errand: Errand, groups: Sequence[Group]) -> Generator[Answer, None, None]:
@@ -60,5 +66,8 @@ def _start(errand: Errand, wire: FleetWire, data: bytes) -> Start:
     wait_s = errand.queue_s(wire.group)
     limit_s = wait_s + START_S + errand.target.timeout_s
     argv = srun(errand.target, wire.group, wire.job.name, wait_s)
-    source = relay(argv, data, ("scancel", f"--name={wire.job.name}"), limit_s)
-    return functools.partial(_Srun, login(errand.target), source, wire, limit_s + END_S)
+    if errand.tidy_s:
+        argv = (argv[0], "--disable-status", *argv[1:])  # one SIGINT is passed on, not answered with a count of tasks
+    source = relay(argv, data, ("scancel", f"--name={wire.job.name}"), limit_s, errand.tidy_s)
+    kind = _Tidy if errand.tidy_s else _Srun
+    return functools.partial(kind, login(errand.target), source, wire, limit_s + END_S)

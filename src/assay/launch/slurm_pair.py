@@ -12,7 +12,7 @@ from msgspec import Struct
 from assay.errors import LaunchError
 from assay.facts.storage_pair import PROGRAM
 from assay.launch.answer import Answer, NodeDone, unanswered
-from assay.launch.errand import Errand
+from assay.launch.errand import TIDY_S, Errand
 from assay.launch.fleet_wire import FleetWire
 from assay.launch.outcome import End
 from assay.launch.payload import storage_pair
@@ -43,6 +43,11 @@ class PairErrand(Errand, frozen=True):
 
     directories: tuple[str, ...] = ()
     ssh: tuple[str, ...] = ()
+
+    @property
+    def tidy_s(self) -> float:
+        """Time to take away what was written."""
+        return TIDY_S
 
     def wire(self, group: Group, method: Literal["srun", "sbatch"]) -> FleetWire:
         """A new job for the two nodes, and who listens to it."""

@@ -45,17 +45,20 @@ def environment() -> "dict[str, str]":
     return env
 
 
-def end_with_parent() -> None:
-    """In a new process: SIGTERM when the parent dies, however it dies."""
+def end_with_parent(number: int) -> None:
+    """In a new process: a signal when the parent dies, however it dies."""
     if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(PR_SET_PDEATHSIG, number)
 
 
 class Relay:
-    """One command with its input, and how its jobs are cancelled."""
+    """One command with its input, and how its jobs are cancelled.
 
-    def __init__(self, argv: "list[str]", data: bytes, cancel: "list[str]", deadline_s: float) -> None:
-        self.argv, self.data, self.cancel = argv, memoryview(data), cancel
+    `tidy_s` = what tasks need to tidy up: srun passes SIGINT on to them, while SIGTERM makes it kill them.
+    """
+
+    def __init__(self, argv: "list[str]", data: bytes, cancel: "list[str]", deadline_s: float, tidy_s: float) -> None:
+        self.argv, self.data, self.cancel, self.tidy_s = argv, memoryview(data), cancel, tidy_s
         self.until = time.monotonic() + deadline_s
         self.deadline_s = deadline_s
         self.signalled = 0
@@ -67,7 +70,7 @@ class Relay:
         try:
             child = subprocess.Popen(
                 self.argv, env=environment(), stdin=subprocess.PIPE, bufsize=0, start_new_session=True,
-                preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call; nothing else tells srun of our SIGKILL
+                preexec_fn=lambda: end_with_parent(signal.SIGINT if self.tidy_s else signal.SIGTERM),  # noqa: PLW1509 - one system call; nothing else tells srun of our SIGKILL
             )  # fmt: skip
         except OSError as e:
             tell("%s cannot be started: %s" % (self.argv[0], e.strerror))
@@ -116,12 +119,16 @@ class Relay:
 
     def end(self, child: "subprocess.Popen") -> None:
         """End the command: asked first, then at once."""
-        child.terminate()
-        try:
-            child.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        steps = [(signal.SIGINT, self.tidy_s)] if self.tidy_s else []
+        for number, patience_s in [*steps, (signal.SIGTERM, PATIENCE_S)]:
+            child.send_signal(number)
+            try:
+                child.wait(patience_s)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+        child.kill()
+        child.wait()
 
 
 def cancel(argv: "list[str]") -> int:
@@ -147,7 +154,7 @@ def tell(text: str) -> None:
 
 
 def main(request: str, data: str) -> None:
-    """Run {argv, cancel, deadline_s} with `data` (zlib, base64) as its input."""
+    """Run {argv, cancel, deadline_s, tidy_s} with `data` (zlib, base64) as its input."""
     wanted = json.loads(request)
-    relay = Relay(wanted["argv"], zlib.decompress(base64.b64decode(data)), wanted["cancel"], wanted["deadline_s"])
+    relay = Relay(data=zlib.decompress(base64.b64decode(data)), **wanted)
     sys.exit(relay.run())
