@@ -106,15 +106,32 @@ def test_by_sbatch(cluster: Lab, env: dict[str, str], tmp_path: Path) -> None:
     sh(cluster, "login", "rmdir ~/.assay-jobs", "alice")
 
 
-def test_one_who_is_killed_leaves_nothing(cluster: Lab, env: dict[str, str]) -> None:
+@pytest.fixture(params=["srun", "sbatch"])
+def method(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[str]:
+    """The only way in which jobs are taken."""
+    if request.param == "sbatch":
+        sh(cluster, "login", "chmod 700 /usr/bin/srun")
+    yield request.param
+    sh(cluster, "login", "chmod 755 /usr/bin/srun; rmdir ~alice/.assay-jobs 2>/dev/null || true")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_one_who_is_ended_leaves_nothing(cluster: Lab, env: dict[str, str], number: int, method: str) -> None:
     child = subprocess.Popen(
         argv(cluster, "audit", "--load", "--yes", *ONLY), env=env, cwd=env["HOME"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    until(lambda: sh(cluster, "gpu01", f"ls -A {HOME}", "alice") != "", "the trial", 60)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    until(lambda: left(cluster) == "", "nothing left", 40)
+    try:
+        sh(
+            cluster,
+            "gpu01",
+            f"timeout 90 bash -c 'until ls -d {HOME}/.assay-pair-*/sync; do sleep 0.02; done'",
+            "alice",
+        )
+    finally:
+        child.send_signal(number)
+        child.wait(60)
+    until(lambda: left(cluster) in ("", ".assay-jobs.assay-jobs"), f"nothing left by {method}", 60)
 
 
 def test_local_scratch_that_poses_as_shared_is_found(cluster: Lab, env: dict[str, str]) -> None:
